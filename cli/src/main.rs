@@ -1,0 +1,2 @@
+//! The `deskgrid` program.
+fn main() {}

@@ -1,0 +1,253 @@
+//! A set of task indices kept as ranges, so that a bag of a million tasks costs as much as a bag of one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A set of `u32` as disjoint inclusive ranges that never touch each other. Insert, remove and look-up cost the
+/// logarithm of the number of ranges; memory is about 16 bytes a range.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdSet {
+    /// First to last of each range.
+    ranges: BTreeMap<u32, u32>,
+    len: u64,
+}
+
+impl IdSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `first..=last`; empty where `last < first`.
+    pub fn from_range(first: u32, last: u32) -> Self {
+        let mut set = Self::new();
+        if first <= last {
+            set.ranges.insert(first, last);
+            set.len = u64::from(last - first) + 1;
+        }
+        set
+    }
+
+    /// How many indices are in the set.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether no index is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `id` is in the set.
+    pub fn contains(&self, id: u32) -> bool {
+        self.range_at(id).is_some()
+    }
+
+    /// The smallest index.
+    pub fn first(&self) -> Option<u32> {
+        self.ranges.first_key_value().map(|(first, _)| *first)
+    }
+
+    /// Takes the smallest index out.
+    pub fn pop_first(&mut self) -> Option<u32> {
+        let (first, last) = self.ranges.pop_first()?;
+        if first < last {
+            self.ranges.insert(first + 1, last);
+        }
+        self.len -= 1;
+        Some(first)
+    }
+
+    /// Adds `id`; false where it was there.
+    pub fn insert(&mut self, id: u32) -> bool {
+        if self.contains(id) {
+            return false;
+        }
+        let last = id.checked_add(1).and_then(|next| self.ranges.remove(&next)).unwrap_or(id);
+        let before = self.ranges.range_mut(..id).next_back();
+        match before {
+            Some((_, end)) if id > 0 && *end == id - 1 => *end = last,
+            _ => {
+                self.ranges.insert(id, last);
+            }
+        }
+        self.len += 1;
+        true
+    }
+
+    /// Takes `id` out; false where it was not there.
+    pub fn remove(&mut self, id: u32) -> bool {
+        let Some((first, last)) = self.range_at(id) else { return false };
+        self.ranges.remove(&first);
+        if first < id {
+            self.ranges.insert(first, id - 1);
+        }
+        if id < last {
+            self.ranges.insert(id + 1, last);
+        }
+        self.len -= 1;
+        true
+    }
+
+    /// Adds every index of `other`, range by range.
+    pub fn union_with(&mut self, other: &IdSet) {
+        if self.is_empty() {
+            *self = other.clone();
+            return;
+        }
+        let merged = self.ranges().chain(other.ranges()).collect::<Vec<_>>();
+        *self = Self::from_ranges(merged);
+    }
+
+    /// Takes out every index of `other`, range by range.
+    pub fn subtract(&mut self, other: &IdSet) {
+        for (first, last) in other.ranges() {
+            self.remove_range(first, last);
+        }
+    }
+
+    /// The indices that are in both sets.
+    pub fn intersection(&self, other: &IdSet) -> IdSet {
+        let mut out = Vec::new();
+        for (first, last) in other.ranges() {
+            let from = self.range_at(first).map_or(first, |(start, _)| start);
+            for (a, b) in self.ranges.range(from..=last) {
+                if *b >= first {
+                    out.push((first.max(*a), last.min(*b)));
+                }
+            }
+        }
+        Self::from_ranges(out)
+    }
+
+    /// The ranges, ascending, as `(first, last)`.
+    pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.ranges.iter().map(|(a, b)| (*a, *b))
+    }
+
+    /// The indices, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ranges().flat_map(|(a, b)| a..=b)
+    }
+
+    /// How many indices of the set are smaller than `id`: the position of `id` where it is in the set.
+    pub fn rank(&self, id: u32) -> u64 {
+        self.ranges.range(..id).map(|(a, b)| u64::from(id.min(b.saturating_add(1)) - a)).sum()
+    }
+
+    /// The set of all these inclusive ranges, which may overlap, touch and stand in any order.
+    pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
+        ranges.retain(|(a, b)| a <= b);
+        ranges.sort_unstable();
+        let mut set = Self::new();
+        for (first, last) in ranges {
+            match set.ranges.last_entry() {
+                Some(mut entry) if u64::from(first) <= u64::from(*entry.get()) + 1 => {
+                    let end = last.max(*entry.get());
+                    entry.insert(end);
+                }
+                _ => {
+                    set.ranges.insert(first, last);
+                }
+            }
+        }
+        set.len = set.ranges().map(|(a, b)| u64::from(b - a) + 1).sum();
+        set
+    }
+
+    fn range_at(&self, id: u32) -> Option<(u32, u32)> {
+        self.ranges.range(..=id).next_back().filter(|(_, last)| **last >= id).map(|(a, b)| (*a, *b))
+    }
+
+    fn remove_range(&mut self, first: u32, last: u32) {
+        let from = self.range_at(first).map_or(first, |(start, _)| start);
+        let hit: Vec<(u32, u32)> = self.ranges.range(from..=last).map(|(a, b)| (*a, *b)).collect();
+        for (a, b) in hit {
+            self.ranges.remove(&a);
+            if a < first {
+                self.ranges.insert(a, first - 1);
+            }
+            if b > last {
+                self.ranges.insert(last + 1, b);
+            }
+            self.len -= u64::from(last.min(b) - first.max(a)) + 1;
+        }
+    }
+}
+
+impl FromIterator<u32> for IdSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(ids: I) -> Self {
+        Self::from_ranges(ids.into_iter().map(|id| (id, id)).collect())
+    }
+}
+
+impl fmt::Display for IdSet {
+    /// As a selector that reads back: `1-10,12`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (a, b)) in self.ranges().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            if a == b { write!(f, "{comma}{a}")? } else { write!(f, "{comma}{a}-{b}")? }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for IdSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.ranges())
+    }
+}
+
+impl<'de> Deserialize<'de> for IdSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<(u32, u32)>::deserialize(deserializer).map(Self::from_ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn model(set: &IdSet) -> BTreeSet<u32> {
+        set.iter().collect()
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_plain_set(steps in proptest::collection::vec((any::<bool>(), 0u32..60), 0..200)) {
+            let (mut set, mut plain) = (IdSet::new(), BTreeSet::new());
+            for (add, id) in steps {
+                if add { prop_assert_eq!(set.insert(id), plain.insert(id)); } else { prop_assert_eq!(set.remove(id), plain.remove(&id)); }
+                prop_assert_eq!(set.len(), plain.len() as u64);
+            }
+            prop_assert_eq!(model(&set), plain.clone());
+            for id in 0..61 { prop_assert_eq!(set.rank(id), plain.range(..id).count() as u64); }
+            prop_assert_eq!(IdSet::from_iter(plain), set);
+        }
+
+        #[test]
+        fn set_algebra_matches(a in proptest::collection::btree_set(0u32..50, 0..40), b in proptest::collection::btree_set(0u32..50, 0..40)) {
+            let (sa, sb) = (IdSet::from_iter(a.clone()), IdSet::from_iter(b.clone()));
+            let mut union = sa.clone();
+            union.union_with(&sb);
+            prop_assert_eq!(model(&union), a.union(&b).copied().collect());
+            let mut minus = sa.clone();
+            minus.subtract(&sb);
+            prop_assert_eq!(minus.len() as usize, a.difference(&b).count());
+            prop_assert_eq!(model(&minus), a.difference(&b).copied().collect());
+            prop_assert_eq!(model(&sa.intersection(&sb)), a.intersection(&b).copied().collect());
+        }
+    }
+
+    #[test]
+    fn the_largest_index_does_not_overflow() {
+        let mut set = IdSet::from_range(u32::MAX - 1, u32::MAX);
+        assert_eq!(set.rank(u32::MAX), 1);
+        assert!(set.remove(u32::MAX) && set.insert(u32::MAX) && set.insert(0));
+        assert_eq!(set.to_string(), format!("0,{}-{}", u32::MAX - 1, u32::MAX));
+    }
+}

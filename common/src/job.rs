@@ -1,0 +1,325 @@
+//! What a user submits: a bag of tasks, the work each one does, and the rules it runs under.
+
+use serde::{Deserialize, Serialize};
+
+use crate::content::BlobRef;
+use crate::idset::IdSet;
+use crate::path::PortablePath;
+use crate::selector::MAX_IDS;
+use crate::template::Template;
+use crate::time::Span;
+
+/// The name of the policy that a job gets when it asks for none.
+pub const DEFAULT_POLICY: &str = "DESKGRID";
+/// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
+pub const DEFAULT_MAX_LOSSES: u32 = 10;
+/// The longest job name, in bytes.
+const MAX_NAME: usize = 200;
+
+/// A submission. [`JobSpec::check`] says whether it makes sense; the master takes no other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// What people call it; need not be unique.
+    pub name: String,
+    /// Which tasks there are.
+    pub tasks: TaskSet,
+    /// What each task does.
+    pub work: Work,
+    /// How tasks are scheduled and when the job gives up.
+    pub rules: Rules,
+}
+
+/// The tasks of a job: a compact set of indices, and an item for each where the job was made from a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSet {
+    /// The tasks' indices.
+    pub ids: IdSet,
+    /// `%{ITEM}` of each task in the order of the indices; empty where the job has no items.
+    pub items: Vec<String>,
+}
+
+/// What a task does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Work {
+    /// Nothing: the worker answers at once without a process. Measures everything but the process.
+    Noop,
+    /// Runs a command.
+    Command(CommandSpec),
+}
+
+/// A command, its files and its environment. Placeholders stand for each attempt's values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandSpec {
+    /// Program and arguments. No shell is involved.
+    pub argv: Vec<Template>,
+    /// Added to the clean environment.
+    pub env: Vec<(String, Template)>,
+    /// Files that are placed into the attempt's directory before it starts.
+    pub inputs: Vec<Input>,
+    /// Globs below the attempt's directory; each must match at least one file once the command has succeeded.
+    pub outputs: Vec<Template>,
+    /// The input that is its standard input; nothing where there is none.
+    pub stdin: Option<Template>,
+    /// What becomes of its standard output.
+    pub stdout: Capture,
+    /// What becomes of its standard error.
+    pub stderr: Capture,
+}
+
+/// A file of the submitter's that each task, or one task each, reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Where the attempt finds it, below its directory; must be a portable path once expanded.
+    pub name: Template,
+    /// Whether it may be executed.
+    pub executable: bool,
+    /// Its content.
+    pub source: Source,
+}
+
+/// Where an input's content is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// Every task reads the same.
+    Shared(BlobRef),
+    /// One for each task, in the order of the indices.
+    PerTask(Vec<BlobRef>),
+}
+
+/// What becomes of an output stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Capture {
+    /// Kept, for `job cat`.
+    #[default]
+    Keep,
+    /// Kept, and written by `job fetch` to a file of this name.
+    File(Template),
+    /// Thrown away.
+    Discard,
+}
+
+/// How a job's tasks are scheduled and when it gives up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// How often a task whose attempt failed is tried again.
+    pub retries: u32,
+    /// How many executing attempts of a task may be lost with their hosts before it counts as failed.
+    pub max_losses: u32,
+    /// The longest that one attempt may run, suspensions not counted.
+    pub timeout: Option<Span>,
+    /// Once more tasks than this have failed, the rest is cancelled.
+    pub max_fails: Option<u64>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// A name from the policy catalogue.
+    pub policy: String,
+    /// The user's estimate of a task's run time on a host of speed 1.
+    pub estimate: Option<Span>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            retries: 0,
+            max_losses: DEFAULT_MAX_LOSSES,
+            timeout: None,
+            max_fails: None,
+            priority: 0,
+            policy: DEFAULT_POLICY.to_owned(),
+            estimate: None,
+        }
+    }
+}
+
+/// A submission that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadJob {
+    /// No task at all.
+    #[error("the job has no tasks")]
+    NoTasks,
+    /// More tasks than a job may have.
+    #[error("the job has {0} tasks; the most is {MAX_IDS}")]
+    TooManyTasks(u64),
+    /// The command is empty.
+    #[error("the job has no command")]
+    NoCommand,
+    /// A list does not have one entry for each task.
+    #[error("the job has {tasks} tasks but {given} {what}")]
+    Mismatch {
+        /// Tasks of the job.
+        tasks: u64,
+        /// What the list holds.
+        what: &'static str,
+        /// How many entries it has.
+        given: usize,
+    },
+    /// The job's name is too long or has control characters.
+    #[error("the job's name must be 1 to {MAX_NAME} bytes without control characters")]
+    Name,
+    /// A name of an environment variable that cannot exist.
+    #[error("`{0}` cannot be the name of an environment variable")]
+    EnvName(String),
+    /// Text with a zero byte, which no command line, environment or file name can hold.
+    #[error("{0} has a zero byte")]
+    ZeroByte(&'static str),
+    /// An input whose name is not portable.
+    #[error("input: {0}")]
+    InputName(#[from] crate::path::BadPath),
+    /// Two inputs would lie at the same place.
+    #[error("two inputs have the name `{0}`")]
+    InputTwice(String),
+    /// `stdin` names no input.
+    #[error("standard input is to be `{0}`, but no input has that name")]
+    Stdin(String),
+}
+
+impl JobSpec {
+    /// Whether the submission makes sense in itself.
+    ///
+    /// # Errors
+    /// Says the first thing that does not.
+    pub fn check(&self) -> Result<(), BadJob> {
+        let tasks = self.tasks.ids.len();
+        if tasks == 0 {
+            return Err(BadJob::NoTasks);
+        }
+        if tasks > MAX_IDS {
+            return Err(BadJob::TooManyTasks(tasks));
+        }
+        if self.name.is_empty() || self.name.len() > MAX_NAME || self.name.chars().any(char::is_control) {
+            return Err(BadJob::Name);
+        }
+        if !self.tasks.items.is_empty() {
+            one_per_task(tasks, "items", self.tasks.items.len())?;
+        }
+        if self.tasks.items.iter().any(|item| item.contains('\0')) {
+            return Err(BadJob::ZeroByte("an item"));
+        }
+        match &self.work {
+            Work::Noop => Ok(()),
+            Work::Command(command) => command.check(tasks),
+        }
+    }
+}
+
+impl TaskSet {
+    /// The item of task `index`; empty where there are none.
+    pub fn item(&self, index: u32) -> &str {
+        let position = || usize::try_from(self.ids.rank(index)).ok();
+        if self.items.is_empty() { "" } else { position().and_then(|p| self.items.get(p)).map_or("", String::as_str) }
+    }
+}
+
+impl Input {
+    /// The content for the task at `position` in the order of the indices.
+    pub fn blob(&self, position: u64) -> Option<BlobRef> {
+        match &self.source {
+            Source::Shared(blob) => Some(*blob),
+            Source::PerTask(blobs) => usize::try_from(position).ok().and_then(|p| blobs.get(p)).copied(),
+        }
+    }
+}
+
+impl CommandSpec {
+    /// A command without files or environment.
+    pub fn new(argv: Vec<Template>) -> Self {
+        let (env, inputs, outputs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { argv, env, inputs, outputs, stdin: None, stdout: Capture::Keep, stderr: Capture::Keep }
+    }
+
+    /// Every blob that must be there before the job can run.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
+        self.inputs.iter().flat_map(|input| match &input.source {
+            Source::Shared(blob) => std::slice::from_ref(blob).iter().copied(),
+            Source::PerTask(blobs) => blobs.iter().copied(),
+        })
+    }
+
+    fn check(&self, tasks: u64) -> Result<(), BadJob> {
+        if self.argv.first().is_none_or(|program| program.as_str().is_empty()) {
+            return Err(BadJob::NoCommand);
+        }
+        if self.argv.iter().any(|arg| arg.as_str().contains('\0')) {
+            return Err(BadJob::ZeroByte("the command"));
+        }
+        for (name, value) in &self.env {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(BadJob::EnvName(name.clone()));
+            }
+            if value.as_str().contains('\0') {
+                return Err(BadJob::ZeroByte("the environment"));
+            }
+        }
+        let mut names = std::collections::BTreeSet::new();
+        for input in &self.inputs {
+            // A name with placeholders is known, and checked, only for each attempt.
+            if !input.name.as_str().contains("%{") {
+                input.name.as_str().parse::<PortablePath>()?;
+            }
+            if !names.insert(input.name.as_str().to_lowercase()) {
+                return Err(BadJob::InputTwice(input.name.to_string()));
+            }
+            if let Source::PerTask(blobs) = &input.source {
+                one_per_task(tasks, "files for an input", blobs.len())?;
+            }
+        }
+        match &self.stdin {
+            Some(stdin) if !self.inputs.iter().any(|input| input.name == *stdin) => {
+                Err(BadJob::Stdin(stdin.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn one_per_task(tasks: u64, what: &'static str, given: usize) -> Result<(), BadJob> {
+    if given as u64 == tasks { Ok(()) } else { Err(BadJob::Mismatch { tasks, what, given }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(work: Work) -> JobSpec {
+        let tasks = TaskSet { ids: IdSet::from_range(1, 3), items: Vec::new() };
+        JobSpec { name: "j".into(), tasks, work, rules: Rules::default() }
+    }
+
+    fn command() -> CommandSpec {
+        CommandSpec::new(vec!["true".parse().unwrap()])
+    }
+
+    #[test]
+    fn a_plain_job_is_taken() {
+        assert_eq!(job(Work::Noop).check(), Ok(()));
+        assert_eq!(job(Work::Command(command())).check(), Ok(()));
+    }
+
+    #[test]
+    fn each_kind_of_nonsense_is_refused() {
+        let with = |change: fn(&mut CommandSpec)| {
+            let mut c = command();
+            change(&mut c);
+            job(Work::Command(c)).check().unwrap_err()
+        };
+        let input =
+            |name: &str| Input { name: name.parse().unwrap(), executable: false, source: Source::PerTask(Vec::new()) };
+        assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
+        assert_eq!(with(|c| c.env.push(("A=B".into(), "".parse().unwrap()))), BadJob::EnvName("A=B".into()));
+        assert_eq!(with(|c| c.stdin = "x".parse().ok()), BadJob::Stdin("x".into()));
+        let mut c = command();
+        c.inputs = vec![input("../up")];
+        assert!(matches!(job(Work::Command(c.clone())).check(), Err(BadJob::InputName(_))));
+        c.inputs = vec![input("a")];
+        assert!(matches!(job(Work::Command(c)).check(), Err(BadJob::Mismatch { tasks: 3, given: 0, .. })));
+        let mut empty = job(Work::Noop);
+        empty.tasks.ids = IdSet::new();
+        assert_eq!(empty.check(), Err(BadJob::NoTasks));
+    }
+
+    #[test]
+    fn items_belong_to_tasks_in_order() {
+        let tasks = TaskSet { ids: IdSet::from_iter([2, 5, 9]), items: vec!["a".into(), "b".into(), "c".into()] };
+        assert_eq!((tasks.item(2), tasks.item(5), tasks.item(9)), ("a", "b", "c"));
+    }
+}

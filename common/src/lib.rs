@@ -1,0 +1,27 @@
+//! The vocabulary that every room of deskgrid speaks: ids, time and speed units, job specs, results, views and the
+//! messages on the wire with their byte codec.
+//!
+//! What is not here: input and output, async, clocks and randomness. Every value is made from arguments.
+
+pub mod attempt;
+pub mod content;
+pub mod host;
+pub mod ids;
+pub mod idset;
+pub mod job;
+pub mod path;
+pub mod selector;
+pub mod template;
+pub mod time;
+pub mod token;
+pub mod units;
+pub mod view;
+pub mod wire;
+
+pub use attempt::{Completion, Outcome};
+pub use content::{BlobRef, Content};
+pub use ids::{AttemptId, HostId, Incarnation, JobId, RequestId, TaskId};
+pub use idset::IdSet;
+pub use job::{JobSpec, TaskSet};
+pub use time::{Span, Time};
+pub use units::Speed;

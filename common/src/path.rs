@@ -1,0 +1,176 @@
+//! The one validator for names of files that cross machines: relative, without tricks, and possible on Linux, macOS
+//! and Windows alike.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest path, in bytes.
+pub const MAX_PATH: usize = 1_024;
+/// The longest name between two slashes, in bytes.
+const MAX_NAME: usize = 255;
+/// The most names in a path.
+const MAX_DEPTH: usize = 32;
+
+/// A relative path with `/` between its names that means the same file on every system.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PortablePath(String);
+
+/// A path that deskgrid does not take from or give to another machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{shown}` is not a portable path: {why}")]
+pub struct BadPath {
+    shown: String,
+    why: &'static str,
+}
+
+impl PortablePath {
+    /// The path with `/` between its names.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn why_bad(path: &str) -> Option<&'static str> {
+    if path.is_empty() {
+        return Some("it is empty");
+    }
+    if path.len() > MAX_PATH {
+        return Some("it is longer than 1024 bytes");
+    }
+    if path.starts_with('/') {
+        return Some("it is absolute");
+    }
+    if path.split('/').count() > MAX_DEPTH {
+        return Some("it has more than 32 names");
+    }
+    path.split('/').find_map(why_bad_name)
+}
+
+fn why_bad_name(name: &str) -> Option<&'static str> {
+    match name {
+        "" => return Some("it has an empty name (two slashes, or one at the end)"),
+        "." | ".." => return Some("it has `.` or `..` as a name"),
+        _ => {}
+    }
+    if name.len() > MAX_NAME {
+        return Some("a name is longer than 255 bytes");
+    }
+    if name.chars().any(|c| c.is_control() || "<>:\"|?*\\".contains(c)) {
+        return Some("a name has a control character or one of < > : \" | ? * \\");
+    }
+    if name.ends_with(['.', ' ']) {
+        return Some("a name ends in a dot or a space");
+    }
+    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
+    let numbered = |prefix: &str| {
+        stem.strip_prefix(prefix)
+            .is_some_and(|n| matches!(n.chars().next(), Some('0'..='9' | '¹' | '²' | '³')) && n.chars().count() == 1)
+    };
+    (matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT"))
+        .then_some("a name is reserved on Windows")
+}
+
+/// The first two of `paths` that would be one file where case does not count, if any.
+pub fn collision<'a>(paths: impl IntoIterator<Item = &'a PortablePath>) -> Option<&'a PortablePath> {
+    let mut seen = BTreeSet::new();
+    paths.into_iter().find(|p| !seen.insert(p.0.to_lowercase()))
+}
+
+impl TryFrom<String> for PortablePath {
+    type Error = BadPath;
+    fn try_from(path: String) -> Result<Self, BadPath> {
+        match why_bad(&path) {
+            None => Ok(PortablePath(path)),
+            Some(why) => Err(BadPath { shown: path.chars().take(80).flat_map(char::escape_debug).collect(), why }),
+        }
+    }
+}
+
+impl std::str::FromStr for PortablePath {
+    type Err = BadPath;
+    fn from_str(s: &str) -> Result<Self, BadPath> {
+        PortablePath::try_from(s.to_owned())
+    }
+}
+
+impl From<PortablePath> for String {
+    fn from(p: PortablePath) -> String {
+        p.0
+    }
+}
+
+impl AsRef<std::path::Path> for PortablePath {
+    fn as_ref(&self) -> &std::path::Path {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Display for PortablePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn tricks_and_unportable_names_are_refused() {
+        for wrong in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "a/./b",
+            "a//b",
+            "a/",
+            "c:\\x",
+            "a\\b",
+            "x\0y",
+            "a\nb",
+            "NUL",
+            "nul.txt",
+            "dir/COM1",
+            "lpt9.log",
+            "COM².txt",
+            "end.",
+            "end ",
+            "a?b",
+            "con .txt",
+        ] {
+            assert!(wrong.parse::<PortablePath>().is_err(), "{wrong:?}");
+        }
+        assert!("a/".repeat(40).parse::<PortablePath>().is_err());
+        assert!("x".repeat(256).parse::<PortablePath>().is_err());
+    }
+
+    #[test]
+    fn ordinary_names_are_taken() {
+        for right in ["out.txt", "a/b/c.tar.gz", ".hidden", "naïve file (1).png", "COM10", "console", "..x", "%41"] {
+            assert_eq!(right.parse::<PortablePath>().unwrap().as_str(), right);
+        }
+    }
+
+    #[test]
+    fn names_that_differ_only_in_case_collide() {
+        let paths: Vec<PortablePath> = ["a/x", "b", "A/X"].iter().map(|p| p.parse().unwrap()).collect();
+        assert_eq!(collision(&paths).map(PortablePath::as_str), Some("A/X"));
+        assert_eq!(collision(&paths[..2]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_taken_stays_below_the_directory(path in "[a./\\\\:]{0,12}|\\PC{0,20}") {
+            if let Ok(p) = path.parse::<PortablePath>() {
+                let components: Vec<_> = std::path::Path::new(p.as_str()).components().collect();
+                prop_assert!(!components.is_empty());
+                prop_assert!(components.iter().all(|c| matches!(c, std::path::Component::Normal(_))));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How people name several jobs or tasks at once: `7`, `1-10:2`, `1,3,5-8`, `all`, `last`.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::idset::IdSet;
+
+/// The most indices that one selector or array may name.
+pub const MAX_IDS: u64 = 10_000_000;
+
+/// The most separate ranges that a stepped selector may expand to.
+const MAX_STEPPED: u64 = 1_000_000;
+
+/// Which jobs, or which tasks of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Selector {
+    /// Every one there is.
+    All,
+    /// The one with the highest number.
+    Last,
+    /// Exactly these.
+    Ids(IdSet),
+}
+
+impl Selector {
+    /// Which of `existing` are meant.
+    pub fn pick(&self, existing: &IdSet) -> IdSet {
+        match self {
+            Selector::All => existing.clone(),
+            Selector::Last => existing.ranges().last().map(|(_, last)| last).into_iter().collect(),
+            Selector::Ids(ids) => existing.intersection(ids),
+        }
+    }
+}
+
+/// A selector that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSelector {
+    /// A part that is neither a number nor a range.
+    #[error("`{0}` is not a number or a range: write `7`, `1-10`, `1-10:2`, `1,3,5-8`, `all` or `last`")]
+    Part(String),
+    /// A range that runs downwards.
+    #[error("the range `{0}` ends before it starts")]
+    Backwards(String),
+    /// More than [`MAX_IDS`] indices.
+    #[error("`{0}` names more than {MAX_IDS} indices")]
+    TooMany(String),
+}
+
+impl FromStr for Selector {
+    type Err = BadSelector;
+    fn from_str(s: &str) -> Result<Self, BadSelector> {
+        match s.trim() {
+            "all" => Ok(Selector::All),
+            "last" => Ok(Selector::Last),
+            list => parse_ids(list).map(Selector::Ids),
+        }
+    }
+}
+
+/// Reads a list such as `1,3,5-8,10-20:2` as a set of indices.
+///
+/// # Errors
+/// If a part is not a number or an ascending range, or the set would be larger than [`MAX_IDS`].
+pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
+    let mut ranges = Vec::new();
+    for part in list.split(',') {
+        let part = part.trim();
+        let wrong = || BadSelector::Part(part.to_owned());
+        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong());
+        let (span, step) = match part.split_once(':') {
+            Some((span, step)) => (span, number(step)?),
+            None => (part, 1),
+        };
+        let (first, last) = match span.split_once('-') {
+            Some((a, b)) => (number(a)?, number(b)?),
+            None => (number(span)?, number(span)?),
+        };
+        if step == 0 {
+            return Err(wrong());
+        }
+        if last < first {
+            return Err(BadSelector::Backwards(part.to_owned()));
+        }
+        if step == 1 {
+            ranges.push((first, last));
+        } else if u64::from((last - first) / step) >= MAX_STEPPED {
+            return Err(BadSelector::TooMany(part.to_owned()));
+        } else {
+            ranges.extend((first..=last).step_by(step as usize).map(|id| (id, id)));
+        }
+    }
+    let set = IdSet::from_ranges(ranges);
+    if set.len() > MAX_IDS { Err(BadSelector::TooMany(list.to_owned())) } else { Ok(set) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_read_as_documented() {
+        let ids = |s: &str| parse_ids(s).unwrap().iter().collect::<Vec<_>>();
+        assert_eq!(ids("7"), [7]);
+        assert_eq!(ids("1-10:2"), [1, 3, 5, 7, 9]);
+        assert_eq!(ids("1,3,5-8"), [1, 3, 5, 6, 7, 8]);
+        assert_eq!("all".parse::<Selector>().unwrap(), Selector::All);
+        assert_eq!(Selector::Last.pick(&IdSet::from_range(3, 9)).iter().collect::<Vec<_>>(), [9]);
+        assert!(Selector::Last.pick(&IdSet::new()).is_empty());
+    }
+
+    #[test]
+    fn wrong_selectors_say_what_is_wrong() {
+        for (given, want) in [
+            ("", "is not a number"),
+            ("a", "`a` is not"),
+            ("1-", "is not a number"),
+            ("1-5:0", "is not a number"),
+            ("5-1", "ends before"),
+            ("0-4294967295", "more than"),
+            ("0-4294967295:2", "more than"),
+        ] {
+            let error = given.parse::<Selector>().unwrap_err().to_string();
+            assert!(error.contains(want), "{given}: {error}");
+        }
+    }
+}

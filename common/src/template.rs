@@ -1,0 +1,159 @@
+//! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::AttemptId;
+
+/// The names that may stand between `%{` and `}`.
+pub const PLACEHOLDERS: [&str; 5] = ["JOB_ID", "TASK_ID", "ATTEMPT_ID", "HOST", "ITEM"];
+
+/// A text whose placeholders are all known. `%{` always opens a placeholder; any other `%` stands for itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Template(String);
+
+/// What the placeholders of one attempt stand for.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a> {
+    /// Gives the job, the task and the attempt number.
+    pub attempt: AttemptId,
+    /// Name of the host that runs the attempt.
+    pub host: &'a str,
+    /// The task's item; empty where the job has none.
+    pub item: &'a str,
+}
+
+/// A text with a placeholder that deskgrid does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadTemplate {
+    /// The name between the braces is unknown.
+    #[error("`%{{{0}}}` is not a placeholder: use one of %{{JOB_ID}} %{{TASK_ID}} %{{ATTEMPT_ID}} %{{HOST}} %{{ITEM}}")]
+    Unknown(String),
+    /// No closing brace follows.
+    #[error("`%{{` in `{0}` is never closed by `}}`")]
+    Unclosed(String),
+}
+
+impl Template {
+    /// The text as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the placeholder `name` occurs.
+    pub fn mentions(&self, name: &str) -> bool {
+        pieces(&self.0).flatten().any(|piece| piece == Piece::Placeholder(name))
+    }
+
+    /// The text with each placeholder replaced by its value.
+    pub fn expand(&self, values: &Values<'_>) -> String {
+        let mut out = String::with_capacity(self.0.len() + 8);
+        for piece in pieces(&self.0).flatten() {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Placeholder(name) => out.push_str(&values.value_of(name)),
+            }
+        }
+        out
+    }
+}
+
+impl Values<'_> {
+    /// The value of a placeholder, also given to tasks as the environment variable `DESKGRID_` + `name`.
+    pub fn value_of(&self, name: &str) -> String {
+        match name {
+            "JOB_ID" => self.attempt.task.job.to_string(),
+            "TASK_ID" => self.attempt.task.index.to_string(),
+            "ATTEMPT_ID" => self.attempt.number.to_string(),
+            "HOST" => self.host.to_owned(),
+            "ITEM" => self.item.to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece<'a> {
+    Text(&'a str),
+    Placeholder(&'a str),
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, BadTemplate>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let open = rest.find("%{").unwrap_or(rest.len());
+        if open > 0 {
+            let (before, after) = rest.split_at(open);
+            rest = after;
+            return Some(Ok(Piece::Text(before)));
+        }
+        let Some(close) = rest.find('}') else {
+            rest = "";
+            return Some(Err(BadTemplate::Unclosed(text.to_owned())));
+        };
+        let name = &rest[2..close];
+        rest = &rest[close + 1..];
+        Some(if PLACEHOLDERS.contains(&name) {
+            Ok(Piece::Placeholder(name))
+        } else {
+            Err(BadTemplate::Unknown(name.to_owned()))
+        })
+    })
+}
+
+impl TryFrom<String> for Template {
+    type Error = BadTemplate;
+    fn try_from(text: String) -> Result<Self, BadTemplate> {
+        pieces(&text).try_for_each(|piece| piece.map(drop))?;
+        Ok(Template(text))
+    }
+}
+
+impl FromStr for Template {
+    type Err = BadTemplate;
+    fn from_str(s: &str) -> Result<Self, BadTemplate> {
+        Template::try_from(s.to_owned())
+    }
+}
+
+impl From<Template> for String {
+    fn from(t: Template) -> String {
+        t.0
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Incarnation, JobId, TaskId};
+
+    #[test]
+    fn placeholders_expand_and_other_percent_signs_stay() {
+        let values = Values {
+            attempt: AttemptId { task: TaskId::new(JobId(7), 3), number: 2, incarnation: Incarnation(1) },
+            host: "pc9",
+            item: "a%{HOST}b",
+        };
+        let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}".parse().unwrap();
+        assert_eq!(t.expand(&values), "7.3/2 100% %d a%{HOST}b on pc9");
+        assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
+    }
+
+    #[test]
+    fn unknown_placeholders_are_refused() {
+        assert_eq!("%{JOB}".parse::<Template>(), Err(BadTemplate::Unknown("JOB".into())));
+        assert_eq!("a%{ITEM".parse::<Template>(), Err(BadTemplate::Unclosed("a%{ITEM".into())));
+    }
+}

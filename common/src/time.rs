@@ -1,0 +1,129 @@
+//! Points in time and spans between them, in whole microseconds, as arguments: nothing here reads a clock.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A point in time: microseconds since an origin that the caller chose (the live master: the Unix epoch as its wall
+/// clock showed it when the process started, then counted on by a clock that never steps; the simulator: the trace's start).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Time(pub u64);
+
+/// A span of time in microseconds, never negative.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Span(pub u64);
+
+impl Time {
+    /// The span from `earlier` to this; zero where `earlier` is later.
+    pub fn since(self, earlier: Time) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Seconds since the origin.
+    pub fn secs(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Span = Span(0);
+
+    /// Whole seconds.
+    pub const fn from_secs(s: u64) -> Self {
+        Span(s * 1_000_000)
+    }
+
+    /// Whole milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Span(ms * 1_000)
+    }
+
+    /// Seconds, rounded to a microsecond; negative and NaN count as zero, what is too large as the largest span.
+    pub fn from_secs_f64(s: f64) -> Self {
+        Span((s.max(0.0) * 1e6).round() as u64)
+    }
+
+    /// Seconds.
+    pub fn secs(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Time;
+    fn add(self, span: Span) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub<Span> for Time {
+    type Output = Time;
+    fn sub(self, span: Span) -> Time {
+        Time(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Span;
+    fn add(self, other: Span) -> Span {
+        Span(self.0.saturating_add(other.0))
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(d: Duration) -> Self {
+        Span(u64::try_from(d.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(s: Span) -> Self {
+        Duration::from_micros(s.0)
+    }
+}
+
+impl fmt::Display for Span {
+    /// As people say it, rounded for the eye: `350ms`, `12.5s`, `4m10s`, `2h05m`, `3d04h`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = self.0 / 1_000_000;
+        match s {
+            0 if self.0 < 10_000 => write!(f, "{:.1}ms", self.0 as f64 / 1e3),
+            0 => write!(f, "{}ms", self.0 / 1_000),
+            1..60 => write!(f, "{:.1}s", self.secs()),
+            60..3_600 => write!(f, "{}m{:02}s", s / 60, s % 60),
+            3_600..86_400 => write!(f, "{}h{:02}m", s / 3_600, s / 60 % 60),
+            _ => write!(f, "{}d{:02}h", s / 86_400, s / 3_600 % 24),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_print_for_people() {
+        for (us, text) in [
+            (0, "0.0ms"),
+            (3_400, "3.4ms"),
+            (350_000, "350ms"),
+            (12_500_000, "12.5s"),
+            (250_000_000, "4m10s"),
+            (7_500_000_000, "2h05m"),
+            (273_600_000_000, "3d04h"),
+        ] {
+            assert_eq!(Span(us).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn arithmetic_saturates_instead_of_wrapping() {
+        assert_eq!(Time(5).since(Time(9)), Span::ZERO);
+        assert_eq!(Time(u64::MAX) + Span(1), Time(u64::MAX));
+        assert_eq!(Span::from_secs_f64(f64::NAN), Span::ZERO);
+        assert_eq!(Span::from_secs_f64(-1.0), Span::ZERO);
+    }
+}

@@ -1,0 +1,114 @@
+//! Join tokens: what an admin hands out so that a machine can enrol. `dg1.ID.SECRET.HASH`, where the hash is that of
+//! the master's CA key, so that the joiner can tell the right master before it sends the secret.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What the holder of a certificate may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// Runs tasks.
+    Worker,
+    /// Submits jobs and sees its own.
+    Client,
+    /// Everything.
+    Admin,
+}
+
+/// A join token in full. Its secret is shown once, when it is made.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinToken {
+    /// Names the token in lists and logs.
+    pub id: u32,
+    /// 128 random bits.
+    pub secret: [u8; 16],
+    /// BLAKE3 of the CA certificate's public key (SubjectPublicKeyInfo, DER).
+    pub ca_key_hash: [u8; 32],
+}
+
+/// A text is not a join token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a join token: it should read dg1.NUMBER.SECRET.HASH, as `deskgrid token create` printed it")]
+pub struct BadToken;
+
+impl fmt::Display for JoinToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dg1.{}.{}.{}", self.id, hex(&self.secret), hex(&self.ca_key_hash))
+    }
+}
+
+impl fmt::Debug for JoinToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinToken {{ id: {}, secret: (hidden) }}", self.id)
+    }
+}
+
+impl FromStr for JoinToken {
+    type Err = BadToken;
+    fn from_str(s: &str) -> Result<Self, BadToken> {
+        let parts: Vec<&str> = s.trim().split('.').collect();
+        let ["dg1", id, secret, hash] = parts[..] else { return Err(BadToken) };
+        let id = id.parse().map_err(|_| BadToken)?;
+        let secret = unhex(secret).and_then(|b| b.try_into().ok()).ok_or(BadToken)?;
+        let ca_key_hash = unhex(hash).and_then(|b| b.try_into().ok()).ok_or(BadToken)?;
+        Ok(Self { id, secret, ca_key_hash })
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Role::Worker => "worker",
+            Role::Client => "client",
+            Role::Admin => "admin",
+        })
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "worker" => Ok(Role::Worker),
+            "client" => Ok(Role::Client),
+            "admin" => Ok(Role::Admin),
+            other => Err(format!("`{other}` is not a role: use worker, client or admin")),
+        }
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// The bytes that an even number of hexadecimal digits stands for.
+pub fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let bytes = digits.as_bytes();
+    if !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |b: u8| char::from(b).to_digit(16);
+    bytes.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_read_back_what_they_print_and_hide_their_secret_in_logs() {
+        let token = JoinToken { id: 3, secret: [0xAB; 16], ca_key_hash: [7; 32] };
+        assert_eq!(token.to_string().parse::<JoinToken>().unwrap(), token);
+        assert!(!format!("{token:?}").contains("ab"));
+        for wrong in ["", "dg1.3.ab.cd", "dg2.3.abababababababababababababababab.07", "dg1.x.y.z", "dg1.é.é.é"] {
+            assert_eq!(wrong.parse::<JoinToken>(), Err(BadToken), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Between a client and the master: each request on a stream of its own, answered by one or more replies; the stream's
+//! end is the end of the answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Refusal, Versions};
+use crate::content::BlobRef;
+use crate::ids::{HostId, Incarnation, JobId, RequestId};
+use crate::job::JobSpec;
+use crate::selector::Selector;
+use crate::time::{Span, Time};
+use crate::token::{JoinToken, Role};
+use crate::view::{ExplainView, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// First request of every connection. Answered by [`Reply::Welcome`].
+    Hello(Versions),
+    /// Answered by [`Reply::Submitted`].
+    Submit {
+        /// Chosen by the client, kept over its repeats.
+        id: RequestId,
+        /// What to do.
+        spec: Submission,
+        /// Only say what would happen.
+        dry_run: bool,
+    },
+    /// Answered by [`Reply::Jobs`]. Without ids: the unsettled ones, or with `Selector::All` every one.
+    Jobs {
+        /// Which.
+        jobs: Selector,
+        /// Only those in these states; empty: any.
+        states: Vec<JobState>,
+    },
+    /// Answered by a [`Reply::Jobs`] at once, one whenever something changes (a few times a second at most), and the
+    /// last when all are settled or the time is over.
+    Watch {
+        /// Which; fixed when the request arrives.
+        jobs: Selector,
+        /// Only the first and the last answer are wanted.
+        quiet: bool,
+        /// For how long at most.
+        timeout: Option<Span>,
+    },
+    /// Answered by [`Reply::Tasks`].
+    Tasks {
+        /// Of which job.
+        job: JobId,
+        /// Which.
+        tasks: Selector,
+        /// Only those in these states; empty: any.
+        states: Vec<TaskState>,
+    },
+    /// Answered by [`Reply::Outputs`]: one entry for each task that left something.
+    Outputs {
+        /// Of which job.
+        job: JobId,
+        /// Of which tasks.
+        tasks: Selector,
+    },
+    /// Answered by [`Reply::Changed`].
+    Cancel {
+        /// Which jobs.
+        jobs: Selector,
+        /// Only these tasks of them.
+        tasks: Option<Selector>,
+    },
+    /// Makes failed and cancelled tasks wait again. Answered by [`Reply::Changed`].
+    Retry {
+        /// Of which job.
+        job: JobId,
+        /// Which tasks; of these only the failed (and, unless `only_failed`, the cancelled) ones count.
+        tasks: Selector,
+        /// Leave the cancelled ones.
+        only_failed: bool,
+    },
+    /// Removes settled jobs with their results. Answered by [`Reply::Changed`].
+    Forget {
+        /// Which.
+        jobs: Selector,
+    },
+    /// Answered by [`Reply::Explained`].
+    Explain {
+        /// Which.
+        job: JobId,
+    },
+    /// Answered by [`Reply::Hosts`].
+    Hosts {
+        /// By name or `host-N`; empty: all.
+        names: Vec<String>,
+    },
+    /// No new work for the host. Answered by [`Reply::Hosts`]. Admins only.
+    Drain {
+        /// By name or `host-N`.
+        host: String,
+    },
+    /// The end of a drain. Answered by [`Reply::Hosts`]. Admins only.
+    Undrain {
+        /// By name or `host-N`.
+        host: String,
+    },
+    /// Answered by [`Reply::Token`]. Admins only.
+    TokenCreate {
+        /// What its holder becomes.
+        role: Role,
+        /// For how long it works.
+        ttl: Span,
+        /// How often it works.
+        uses: u32,
+        /// For lists and logs.
+        name: String,
+    },
+    /// Answered by [`Reply::Tokens`]. Admins only.
+    TokenList,
+    /// Answered by [`Reply::Tokens`] with that token. Admins only.
+    TokenRevoke {
+        /// Its number.
+        id: u32,
+    },
+}
+
+/// A job's spec: in the request where it is short, else as content that was put before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Submission {
+    /// There.
+    Inline(Box<JobSpec>),
+    /// Content that is the spec as postcard.
+    Blob(BlobRef),
+}
+
+/// What the master answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To `Hello`.
+    Welcome {
+        /// The version that both will speak.
+        version: u16,
+        /// What the client may do.
+        role: Role,
+        /// The client's name.
+        user: String,
+        /// The master's incarnation.
+        incarnation: Incarnation,
+        /// The master's clock, for people.
+        now: Time,
+    },
+    /// The request was not carried out, and nothing has changed.
+    Refused(Refusal),
+    /// The job is durable (or, of a dry run, would be taken).
+    Submitted {
+        /// Its number; none of a dry run.
+        job: Option<JobId>,
+        /// How many tasks.
+        tasks: u64,
+        /// Whether this request id had been seen before.
+        again: bool,
+        /// When it would be finished, where that can be said.
+        predicted_finish: Option<Time>,
+    },
+    /// Some of the jobs; more may follow.
+    Jobs(Vec<JobView>),
+    /// Some of the tasks; more may follow.
+    Tasks(Vec<TaskView>),
+    /// Some of the outputs; more may follow.
+    Outputs(Vec<OutputView>),
+    /// What was done, per job: how many of its tasks were affected.
+    Changed(Vec<(JobId, u64)>),
+    /// To `Explain`.
+    Explained(Box<ExplainView>),
+    /// Some of the hosts; more may follow.
+    Hosts(Vec<HostView>),
+    /// A new token: the only time that its secret is shown.
+    Token(JoinToken, TokenView),
+    /// The tokens.
+    Tokens(Vec<TokenView>),
+}
+
+/// How people may name a host: its name, or `host-N`.
+pub fn host_number(name: &str) -> Option<HostId> {
+    name.strip_prefix("host-").and_then(|n| n.parse().ok()).map(HostId)
+}

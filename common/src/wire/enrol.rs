@@ -1,0 +1,39 @@
+//! A joiner redeems a token for a certificate: one stream, one request, one reply.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Refusal, Versions};
+use crate::token::Role;
+
+/// What the joiner sends, once it has seen that the master's CA key is the one in its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enrol {
+    /// What it understands.
+    pub versions: Versions,
+    /// The token's number.
+    pub token: u32,
+    /// The token's secret.
+    pub secret: [u8; 16],
+    /// A certificate signing request (DER). Only its public key, and the proof that the joiner holds it, count.
+    pub csr: Vec<u8>,
+    /// What the joiner would like to be called: a host's or a user's name.
+    pub name: String,
+}
+
+/// What the master answers, after it has marked the token used, durably.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EnrolReply {
+    /// Welcome.
+    Enrolled {
+        /// The joiner's certificate (DER).
+        certificate: Vec<u8>,
+        /// The CA's certificate (DER).
+        ca: Vec<u8>,
+        /// What the joiner is allowed to be.
+        role: Role,
+        /// The name it has now.
+        name: String,
+    },
+    /// Not let in.
+    Refused(Refusal),
+}

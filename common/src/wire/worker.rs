@@ -1,0 +1,148 @@
+//! Between a worker and its master, on the control stream.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Refusal, Versions};
+use crate::attempt::{Completion, Held};
+use crate::content::BlobRef;
+use crate::host::{HostFacts, OwnerState};
+use crate::ids::{AttemptId, HostId, Incarnation};
+use crate::path::PortablePath;
+use crate::time::Span;
+
+/// From the worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToMaster {
+    /// First message of every connection.
+    Hello {
+        /// What it understands.
+        versions: Versions,
+        /// What the host is.
+        facts: HostFacts,
+        /// Whether the owner lets tasks run.
+        owner: OwnerState,
+        /// Everything it holds, also from before the connection.
+        held: Vec<Held>,
+    },
+    /// Alive; renews the leases of all that it lists. Answered by [`ToWorker::Beat`].
+    Heartbeat {
+        /// Whether the owner lets tasks run.
+        owner: OwnerState,
+        /// Everything it holds.
+        held: Vec<Held>,
+    },
+    /// Attempts whose phase changed since the last message (a command was started, suspended, resumed).
+    Phases(Vec<Held>),
+    /// Attempts that ended; each stays in the spool until it is acknowledged.
+    Delivered(Vec<Delivery>),
+    /// Attempts given back unexecuted, with why.
+    Returned {
+        /// Which.
+        attempts: Vec<AttemptId>,
+        /// In words.
+        why: String,
+    },
+    /// The owner came or went.
+    Owner(OwnerState),
+    /// It shuts down in order: nothing runs here any more.
+    Leaving,
+}
+
+/// A completion on its way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// What happened.
+    pub completion: Completion,
+    /// How long ago it ended, as far as the worker can tell.
+    pub ago: Span,
+}
+
+/// From the master.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// The worker has joined.
+    Welcome {
+        /// The version that both will speak.
+        version: u16,
+        /// The master's number for the host.
+        host: HostId,
+        /// The host's name, made unique.
+        name: String,
+        /// The master's incarnation.
+        incarnation: Incarnation,
+        /// How often to send heartbeats.
+        heartbeat: Span,
+        /// Held attempts that are of no use any more.
+        abandon: Vec<AttemptId>,
+    },
+    /// The worker has not joined, and should not try again before the cause is gone.
+    Refused(Refusal),
+    /// Work.
+    Assign(Vec<Assignment>),
+    /// End these attempts; each is still to be delivered.
+    Stop {
+        /// Which.
+        attempts: Vec<AttemptId>,
+        /// In words.
+        why: String,
+    },
+    /// These completions are durable here: drop them from the spool.
+    Acknowledged(Vec<AttemptId>),
+    /// Answer to a heartbeat: held attempts that are of no use any more, to be dropped without a delivery.
+    Beat {
+        /// Which.
+        abandon: Vec<AttemptId>,
+    },
+    /// The master goes away in order, and will be back.
+    Goodbye,
+}
+
+/// One attempt to be made, every placeholder expanded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// Kill it after this run time, suspensions not counted.
+    pub limit: Option<Span>,
+    /// What to do.
+    pub work: Errand,
+}
+
+/// What an attempt does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Errand {
+    /// Nothing.
+    Noop,
+    /// Runs a command.
+    Command(Box<Command>),
+}
+
+/// A command with its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// Program and arguments; the program is looked up in `PATH` unless it has a slash.
+    pub argv: Vec<String>,
+    /// Added to the clean environment, `DESKGRID_*` included.
+    pub env: Vec<(String, String)>,
+    /// Placed below the attempt's directory first.
+    pub inputs: Vec<StagedInput>,
+    /// Globs below the attempt's directory, collected afterwards.
+    pub outputs: Vec<String>,
+    /// The input that is its standard input.
+    pub stdin: Option<PortablePath>,
+    /// Whether its standard output is kept.
+    pub keep_stdout: bool,
+    /// Whether its standard error is kept.
+    pub keep_stderr: bool,
+}
+
+/// A file to be placed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedInput {
+    /// Where.
+    pub path: PortablePath,
+    /// What.
+    pub blob: BlobRef,
+    /// Whether it may be executed.
+    pub executable: bool,
+}

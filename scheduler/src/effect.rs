@@ -1,0 +1,251 @@
+//! Everything that the scheduler can want done. Closed; each effect that refuses, ends or delays something says why.
+
+use std::fmt;
+
+use common::attempt::Outcome;
+use common::host::YieldReason;
+use common::view::{HostState, JobState};
+use common::{AttemptId, HostId, JobId, Span, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Something to be done, in the order in which the step gave it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Effect {
+    /// The job is in.
+    JobAdmitted {
+        /// Which.
+        job: JobId,
+    },
+    /// The job is not let in, and forgotten.
+    JobRefused {
+        /// Which.
+        job: JobId,
+        /// Why.
+        why: Refused,
+    },
+    /// Give this attempt to this host.
+    Start {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// The longest that it may run.
+        limit: Option<Span>,
+        /// Why now and why there.
+        why: StartReason,
+    },
+    /// Tell the host to end this attempt. It is off the books already.
+    Stop {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Why.
+        why: EndReason,
+    },
+    /// The attempt's command was started, as far as its host says.
+    Executing {
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// The attempt is off the books, live no more.
+    Ended {
+        /// Its host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Why.
+        why: EndReason,
+    },
+    /// The completion that a host delivered has been considered: it may go from the worker's spool.
+    Acknowledge {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// What became of it.
+        verdict: Verdict,
+    },
+    /// The host holds these attempts for nothing: let it drop them without a delivery.
+    Abandon {
+        /// Which host.
+        host: HostId,
+        /// Which attempts.
+        attempts: Vec<AttemptId>,
+    },
+    /// The task is settled: nothing more happens to it unless somebody retries it.
+    TaskSettled {
+        /// Which task.
+        task: TaskId,
+        /// How.
+        settled: Settled,
+    },
+    /// These tasks of a job are cancelled, all at once.
+    TasksCancelled {
+        /// Which job.
+        job: JobId,
+        /// Which tasks.
+        tasks: common::IdSet,
+        /// Why.
+        why: CancelReason,
+    },
+    /// These settled tasks of a job wait again.
+    TasksReopened {
+        /// Which job.
+        job: JobId,
+        /// Which tasks.
+        tasks: common::IdSet,
+    },
+    /// Every task is settled.
+    JobSettled {
+        /// Which.
+        job: JobId,
+        /// `Finished`, `Failed` or `Cancelled`.
+        state: JobState,
+    },
+    /// The host is in another state than before.
+    HostChanged {
+        /// Which.
+        host: HostId,
+        /// Its state now.
+        state: HostState,
+        /// Why, where the owner is why.
+        owner: Option<YieldReason>,
+    },
+}
+
+/// Why a job is not let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refused {
+    /// The catalogue has no policy of this name.
+    UnknownPolicy(String),
+    /// A job of this number is there already.
+    NumberTaken,
+    /// It has no tasks.
+    Empty,
+}
+
+/// Why an attempt is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartReason {
+    /// The task has had no attempt.
+    First,
+    /// The attempt of this number failed, and the task has retries left.
+    Retry(u32),
+    /// The attempt of this number was lost, returned or killed without the task's fault.
+    Requeued(u32),
+    /// A copy of a live attempt (of this number).
+    Duplicate(u32, CopyReason),
+}
+
+/// Why a task is copied while an attempt of it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopyReason {
+    /// Its host's owner needs the host.
+    Suspended(YieldReason),
+    /// Heartbeats of its host are missing.
+    Suspect,
+}
+
+/// Why an attempt is live no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// It ended by itself like this.
+    Delivered(Outcome),
+    /// Another attempt (of this number) finished the task first.
+    Outrun(u32),
+    /// The task was cancelled.
+    Cancelled(CancelReason),
+    /// The host was not heard of beyond its lease.
+    LeaseExpired(Span),
+    /// The worker came back (restarted) without it.
+    Forgotten,
+    /// The worker shut down in order.
+    HostLeft,
+    /// The worker gave it back unexecuted.
+    Returned,
+}
+
+/// Why tasks are cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CancelReason {
+    /// Somebody asked for it.
+    Asked,
+    /// More tasks of the job failed than its `max_fails` allows.
+    TooManyFailures(u64),
+}
+
+/// How a task was settled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settled {
+    /// This attempt finished it.
+    Finished(AttemptId),
+    /// Its retries are used up; this was its last attempt, and how that ended.
+    Failed(AttemptId, EndReason),
+    /// More executing attempts were lost with their hosts than the job allows.
+    LostTooOften(u32),
+}
+
+/// What became of a delivered completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// It counts: its outputs are the attempt's record.
+    Taken,
+    /// The task is settled already; the completion is discarded.
+    Late,
+    /// No such attempt was ever given to this host; the completion is discarded.
+    Unknown,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
+            Refused::NumberTaken => write!(f, "a job of this number is there already"),
+            Refused::Empty => write!(f, "the job has no tasks"),
+        }
+    }
+}
+
+impl fmt::Display for StartReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartReason::First => write!(f, "first attempt"),
+            StartReason::Retry(n) => write!(f, "retry after attempt {n} failed"),
+            StartReason::Requeued(n) => write!(f, "requeued after attempt {n}"),
+            StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),
+        }
+    }
+}
+
+impl fmt::Display for CopyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CopyReason::Suspended(reason) => write!(f, "which is suspended ({reason})"),
+            CopyReason::Suspect => write!(f, "whose host misses heartbeats"),
+        }
+    }
+}
+
+impl fmt::Display for EndReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndReason::Delivered(outcome) => outcome.fmt(f),
+            EndReason::Outrun(n) => write!(f, "attempt {n} finished first"),
+            EndReason::Cancelled(why) => write!(f, "cancelled: {why}"),
+            EndReason::LeaseExpired(lease) => write!(f, "host not heard of for {lease}"),
+            EndReason::Forgotten => write!(f, "worker restarted without it"),
+            EndReason::HostLeft => write!(f, "worker shut down"),
+            EndReason::Returned => write!(f, "given back unexecuted"),
+        }
+    }
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CancelReason::Asked => write!(f, "asked for"),
+            CancelReason::TooManyFailures(limit) => write!(f, "more than {limit} tasks of the job failed"),
+        }
+    }
+}

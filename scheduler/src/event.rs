@@ -1,0 +1,170 @@
+//! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
+
+use common::attempt::{Held, Outcome};
+use common::host::OwnerState;
+use common::job::Rules;
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
+use serde::{Deserialize, Serialize};
+
+/// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
+/// a panic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A bag of tasks asks to be let in.
+    JobSubmitted {
+        /// Its number, never used before.
+        job: JobId,
+        /// What is to be scheduled.
+        bag: Bag,
+    },
+    /// A bag from before a restart of the master, as the store knew it. Comes before any host of this incarnation.
+    JobRestored {
+        /// Its number.
+        job: JobId,
+        /// What is to be scheduled.
+        bag: Bag,
+        /// How far it was.
+        progress: Progress,
+    },
+    /// Somebody wants these tasks (none given: all) of a job not to run any more.
+    JobCancelled {
+        /// Which job.
+        job: JobId,
+        /// Which tasks.
+        tasks: Option<IdSet>,
+    },
+    /// These failed or cancelled tasks are to be tried again, with their retries renewed.
+    JobRetried {
+        /// Which job.
+        job: JobId,
+        /// Which tasks; those in another state are left alone.
+        tasks: IdSet,
+    },
+    /// A settled job is of no interest any more.
+    JobForgotten {
+        /// Which.
+        job: JobId,
+    },
+    /// A worker connected (again) and says what it holds.
+    HostJoined {
+        /// Its number.
+        host: HostId,
+        /// How many tasks it runs at a time.
+        slots: u32,
+        /// Speed of one slot.
+        speed: Speed,
+        /// Whether the owner lets tasks run.
+        owner: OwnerState,
+        /// Everything it holds. What the scheduler thought it held and is not listed is lost.
+        held: Vec<Held>,
+    },
+    /// A heartbeat.
+    HostHeard {
+        /// Which host.
+        host: HostId,
+        /// Whether the owner lets tasks run.
+        owner: OwnerState,
+        /// Everything it holds. Unlike at joining, an attempt assigned a moment ago may still be on its way.
+        held: Vec<Held>,
+    },
+    /// Attempts whose phase changed.
+    AttemptsMoved {
+        /// Which host.
+        host: HostId,
+        /// Their phases now.
+        held: Vec<Held>,
+    },
+    /// The owner came or went.
+    OwnerChanged {
+        /// Which host.
+        host: HostId,
+        /// Whether the owner lets tasks run.
+        owner: OwnerState,
+    },
+    /// The connection is gone. Says nothing about the attempts; no new work can be sent until it joins again.
+    HostDisconnected {
+        /// Which host.
+        host: HostId,
+    },
+    /// The worker shut down in order; nothing runs there any more.
+    HostLeft {
+        /// Which host.
+        host: HostId,
+    },
+    /// The host is to get no new work.
+    HostDrained {
+        /// Which host.
+        host: HostId,
+    },
+    /// The end of a drain.
+    HostUndrained {
+        /// Which host.
+        host: HostId,
+    },
+    /// An attempt ended, and its worker has delivered the completion.
+    AttemptEnded {
+        /// Which host says so.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// How.
+        outcome: Outcome,
+        /// Run time, suspensions not counted.
+        ran: Span,
+    },
+    /// A worker gives attempts back unexecuted.
+    AttemptsReturned {
+        /// Which host.
+        host: HostId,
+        /// Which attempts.
+        attempts: Vec<AttemptId>,
+    },
+    /// The master itself stood still for this long (it was suspended, or starved): nobody else is to blame.
+    MasterPaused {
+        /// For how long.
+        span: Span,
+    },
+    /// The time that [`crate::Scheduler::next_wakeup`] named has come.
+    Tick,
+}
+
+/// What of a job concerns the scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bag {
+    /// The tasks.
+    pub tasks: IdSet,
+    /// How they are to be scheduled. The policy's name must be in the catalogue, or the bag is refused.
+    pub rules: Rules,
+}
+
+/// How far a restored job was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Tasks that are settled with success.
+    pub finished: IdSet,
+    /// Tasks that are settled without.
+    pub failed: IdSet,
+    /// Tasks that are cancelled.
+    pub cancelled: IdSet,
+    /// Unsettled tasks that have had attempts.
+    pub tried: Vec<Tried>,
+    /// Attempts started so far, of all tasks.
+    pub attempts: u64,
+    /// Those of them that were duplicates.
+    pub duplicates: u64,
+}
+
+/// An unsettled task of a restored job that has had attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// Its index.
+    pub task: u32,
+    /// The highest attempt number used.
+    pub attempts: u32,
+    /// Attempts that failed, so far as they count against its retries.
+    pub failures: u32,
+    /// Executing attempts that were lost.
+    pub losses: u32,
+    /// Attempts that were live, each with its host and whether its command had been started.
+    pub live: Vec<(AttemptId, HostId, bool)>,
+}
