@@ -29,7 +29,7 @@ impl Scheduler {
         ran: Span,
         fx: &mut Vec<Effect>,
     ) -> Option<HostId> {
-        self.hear(host);
+        self.hear(host, None);
         let Some(load) = self.hosts.take(host, attempt, self.now) else {
             self.on_late_end(host, attempt, &outcome, fx);
             return None;

@@ -2,8 +2,7 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::attempt::Phase;
-use common::{HostId, Span};
+use common::HostId;
 
 use crate::effect::{Effect, StartReason};
 use crate::host::Load;
@@ -24,11 +23,11 @@ impl Scheduler {
     fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut next = self.jobs.lines.waiting.first().copied();
         while let Some(rank) = next
-            && !self.hosts.ready.is_empty()
+            && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
             let placement = job.policy.placement;
-            while let Some(host) = placement.propose(&self.hosts.ready)
+            while let Some(host) = placement.propose(&self.hosts.index.ready)
                 && let Some((index, why)) = job.pop_waiting()
             {
                 Starter { hosts: &mut self.hosts, now: self.now, incarnation: self.incarnation }
@@ -43,11 +42,11 @@ impl Scheduler {
     fn rescue(&mut self, fx: &mut Vec<Effect>) {
         let mut next = self.jobs.lines.rescue.first().copied();
         while let Some(rank) = next
-            && !self.hosts.ready.is_empty()
+            && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
             let policy = job.policy;
-            while let Some(host) = policy.placement.propose(&self.hosts.ready)
+            while let Some(host) = policy.placement.propose(&self.hosts.index.ready)
                 && let Some(index) = job.stuck.first().copied()
                 && let Some(record) = job.records.get(&index)
                 && let Some(original) = record.live.first()
@@ -69,13 +68,13 @@ impl Scheduler {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
         let Some(host) = self.hosts.table.get(&id) else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-        if !host.takes_work() || !self.hosts.ready.is_empty() {
+        if !host.takes_work() || !self.hosts.index.ready.is_empty() {
             return;
         }
         let slots = u64::from(host.slots);
         let fit = job.pace.fit(self.settings.prefetch_window).saturating_mul(slots);
         let most = slots + fit.min(u64::from(self.settings.max_prefetch));
-        let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.usable_slots.max(1));
+        let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.books.len() as u64).min(share);
         for _ in 0..room {
             let Some((index, why)) = job.pop_waiting() else { break };
@@ -99,9 +98,8 @@ impl Starter<'_> {
         let Some(host) = self.hosts.table.get_mut(&id) else { return };
         let Some(attempt) = job.begin(index, id, self.incarnation) else { return };
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        let (phase, ran, assigned, seen) = (Phase::Queued, Span::ZERO, self.now, host.beat);
-        host.books.insert(attempt, Load { phase, ran, progress: None, assigned, duplicate, seen });
-        self.hosts.reindex(id, self.now);
+        host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        self.hosts.index.update(host, self.now);
         fx.push(Effect::Start { host: id, attempt, limit: job.policy.limits.limit(&job.rules), why });
     }
 }

@@ -13,6 +13,7 @@ use crate::policy::placement::ReadyHosts;
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
+    pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
     pub(crate) owner: OwnerState,
@@ -74,10 +75,18 @@ pub(crate) struct Load {
     pub(crate) seen: u32,
 }
 
+impl Load {
+    /// What has just been given to a host, after its list number `beat`.
+    pub(crate) fn assigned(now: Time, duplicate: bool, beat: u32) -> Self {
+        Self { phase: Phase::Queued, ran: Span::ZERO, progress: None, assigned: now, duplicate, seen: beat }
+    }
+}
+
 impl Host {
     /// A host of which nothing is known but that it should be there.
-    fn awaited(now: Time) -> Self {
+    fn awaited(id: HostId, now: Time) -> Self {
         Self {
+            id,
             slots: 0,
             speed: Speed::REFERENCE,
             owner: OwnerState::Away,
@@ -133,10 +142,17 @@ impl Host {
     }
 }
 
-/// All hosts, and what is asked of them all at once.
+/// All hosts, and what is asked of them all at once. The table holds boxes so that its own nodes stay small: finding a
+/// host among thousands then costs one cache miss, not one for each level.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    pub(crate) table: BTreeMap<HostId, Host>,
+    pub(crate) table: BTreeMap<HostId, Box<Host>>,
+    pub(crate) index: Index,
+}
+
+/// What follows from the hosts' states, kept up to date by [`Index::update`].
+#[derive(Debug, Default)]
+pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
     /// When each host's silence is looked at next.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
@@ -147,15 +163,9 @@ pub(crate) struct Hosts {
     touched: Vec<HostId>,
 }
 
-impl Hosts {
-    /// The host, made if it is not there.
-    pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
-        self.table.entry(id).or_insert_with(|| Host::awaited(now))
-    }
-
-    /// Brings the host's places in the indices up to date after it changed, and notes it for [`Hosts::announce`].
-    pub(crate) fn reindex(&mut self, id: HostId, now: Time) {
-        let Some(host) = self.table.get_mut(&id) else { return };
+impl Index {
+    /// Brings the host's places up to date after it changed, and notes it for [`Hosts::announce`].
+    pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
         let usable = takes_work.then_some((host.slots, host.speed));
         if usable != host.usable {
@@ -169,27 +179,49 @@ impl Hosts {
         let ready = takes_work && host.free_slots() > 0;
         match host.ready {
             Some((since, speed)) if !ready || speed != host.speed => {
-                self.ready.remove(id, since, speed);
+                self.ready.remove(host.id, since, speed);
                 host.ready = None;
             }
             _ => {}
         }
         if ready && host.ready.is_none() {
             host.ready = Some((now, host.speed));
-            self.ready.insert(id, now, host.speed);
+            self.ready.insert(host.id, now, host.speed);
         }
-        self.touch(id);
+        if self.touched.last() != Some(&host.id) {
+            self.touched.push(host.id);
+        }
     }
 
-    fn touch(&mut self, id: HostId) {
-        if self.touched.last() != Some(&id) {
-            self.touched.push(id);
+    /// Looks at the host's silence at `at` and not at the time planned before.
+    pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
+        if let Some(old) = std::mem::replace(&mut host.check, at) {
+            self.checks.remove(&(old, host.id));
         }
+        if let Some(at) = at {
+            self.checks.insert((at, host.id));
+        }
+    }
+
+    /// Mean speed of the slots that take work.
+    pub(crate) fn mean_speed(&self) -> Option<f64> {
+        (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
+    }
+}
+
+impl Hosts {
+    /// The host, made if it is not there.
+    pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
+        self.table.entry(id).or_insert_with(|| Box::new(Host::awaited(id, now)))
+    }
+
+    pub(crate) fn get(&mut self, id: HostId) -> Option<&mut Host> {
+        self.table.get_mut(&id).map(|host| &mut **host)
     }
 
     /// Says which hosts are in another state than before the step.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
-        for id in self.touched.drain(..) {
+        for id in self.index.touched.drain(..) {
             let Some(host) = self.table.get_mut(&id) else { continue };
             let state = host.present_state();
             let owner = match host.owner {
@@ -206,26 +238,11 @@ impl Hosts {
         }
     }
 
-    /// Looks at the host's silence at `at` and not at the time planned before.
-    pub(crate) fn check_at(&mut self, id: HostId, at: Option<Time>) {
-        let Some(host) = self.table.get_mut(&id) else { return };
-        if let Some(old) = std::mem::replace(&mut host.check, at) {
-            self.checks.remove(&(old, id));
-        }
-        if let Some(at) = at {
-            self.checks.insert((at, id));
-        }
-    }
-
     /// Takes a live attempt off the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
-        let load = self.table.get_mut(&id)?.books.remove(&attempt)?;
-        self.reindex(id, now);
+        let host = self.table.get_mut(&id)?;
+        let load = host.books.remove(&attempt)?;
+        self.index.update(host, now);
         Some(load)
-    }
-
-    /// Mean speed of the slots that take work.
-    pub(crate) fn mean_speed(&self) -> Option<f64> {
-        (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
     }
 }

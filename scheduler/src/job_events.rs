@@ -1,7 +1,7 @@
 //! What happens when jobs come, are cancelled, retried and forgotten.
 
 use common::attempt::Phase;
-use common::{IdSet, JobId, Span};
+use common::{IdSet, JobId};
 
 use crate::effect::{CancelReason, Effect, Refused};
 use crate::event::{Bag, Progress, Tried};
@@ -82,11 +82,11 @@ impl Scheduler {
             let host = self.hosts.entry(host_id, now);
             let phase = if executing { Phase::Running } else { Phase::Queued };
             let duplicate = !record.live.is_empty();
-            let load = Load { phase, ran: Span::ZERO, progress: None, assigned: now, duplicate, seen: host.beat };
+            let load = Load { phase, ..Load::assigned(now, duplicate, host.beat) };
             host.books.insert(attempt, load);
             let hold_up = host.hold_up(phase);
             record.live.push(LiveCopy { attempt, host: host_id, suspended: false, hold_up });
-            self.hosts.reindex(host_id, now);
+            self.reindex(host_id);
             self.watch(host_id);
         }
         if record.live.is_empty() {

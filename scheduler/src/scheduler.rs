@@ -38,7 +38,7 @@ impl Scheduler {
 
     /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.hosts.checks.first().map(|(at, _)| *at)
+        self.hosts.index.checks.first().map(|(at, _)| *at)
     }
 
     /// Handles the event; says which host has just finished something and so may want more short tasks.

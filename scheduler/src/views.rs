@@ -153,7 +153,7 @@ impl Scheduler {
             ahead_work_s += task_work_s_or(ahead, task_work_s) * ahead.waiting() as f64;
         }
         let left_s = self.live_attempts(id).map(|live| self.left_s(&live, task_work_s)).collect();
-        let (slots, mean_speed) = (self.hosts.usable_slots, self.hosts.mean_speed().unwrap_or(0.0));
+        let (slots, mean_speed) = (self.hosts.index.usable_slots, self.hosts.index.mean_speed().unwrap_or(0.0));
         let waiting = job.waiting();
         let left = time_left(&Outlook { waiting, task_work_s, left_s, ahead_work_s, slots, mean_speed })?;
         Some(now + left)
