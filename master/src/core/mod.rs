@@ -24,7 +24,7 @@ use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 
 pub(crate) use hosts::{Connected, SessionId};
-pub(crate) use jobs::{LiveAttempt, LiveJob, SubmitError, Submitted};
+pub(crate) use jobs::LiveJob;
 pub(crate) use mail::HostMail;
 
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
@@ -237,4 +237,3 @@ impl Core {
         self.incarnation
     }
 }
-

@@ -43,7 +43,8 @@ CREATE INDEX blob_use_by_job ON blob_use (job);
 
 /// Brings the store to this program's version, in one transaction.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
-    let found: usize = db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?.try_into().unwrap_or(usize::MAX);
+    let found: usize =
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?.try_into().unwrap_or(usize::MAX);
     if found > MIGRATIONS.len() {
         return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
     }
