@@ -70,7 +70,7 @@ impl Job {
     }
 }
 
-fn live_attempt(live: scheduler::LiveAttempt) -> LiveAttempt {
+fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
@@ -271,7 +271,7 @@ impl Core {
         let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
         let states =
             states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
-        let attempts = self.scheduler.live_attempts(job).map(live_attempt).collect();
+        let attempts = self.scheduler.live_attempts(job).map(|live| live_attempt(&live)).collect();
         Some(LiveJob { states, attempts })
     }
 
