@@ -222,8 +222,10 @@ impl Writer {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
-        // Gives the freed pages back to the file system.
-        self.db.execute_batch("PRAGMA incremental_vacuum")?;
+        // Gives the freed pages back to the file system, one with each step.
+        let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
+        let mut steps = vacuum.query([])?;
+        while steps.next()?.is_some() {}
         Ok(orphans)
     }
 
