@@ -7,7 +7,7 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Launcher, Process, boot_id, spawner_main, since_boot};
+pub(crate) use linux::{Launcher, Process, boot_id, since_boot, spawner_main};
 
 use serde::{Deserialize, Serialize};
 

@@ -138,7 +138,8 @@ fn start(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, null: &File) -> Re
     let strings = |list: Vec<Vec<u8>>| list.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(zero);
     let argv = strings(launch.argv.iter().map(|a| a.clone().into_bytes()).collect())?;
     let env = strings(launch.env.iter().map(|(k, v)| format!("{k}={v}").into_bytes()).collect())?;
-    let (path, at) = (CString::new(program.as_os_str().as_bytes()).map_err(zero)?, CString::new(&*launch.dir).map_err(zero)?);
+    let (path, at) =
+        (CString::new(program.as_os_str().as_bytes()).map_err(zero)?, CString::new(&*launch.dir).map_err(zero)?);
     let input = match &launch.stdin {
         None => None,
         Some(name) => {
@@ -182,7 +183,11 @@ fn find_program(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
     let may_run = |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let places = path.split(':').filter(|place| place.starts_with('/'));
     places.map(|place| Path::new(place).join(name)).find(may_run).ok_or_else(|| {
-        let hint = if dir.join(name).exists() { format!("; to run the input of that name, say `./{name}`") } else { String::new() };
+        let hint = if dir.join(name).exists() {
+            format!("; to run the input of that name, say `./{name}`")
+        } else {
+            String::new()
+        };
         format!("program `{name}` not found in PATH ({path}){hint}")
     })
 }

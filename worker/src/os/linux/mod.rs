@@ -180,4 +180,3 @@ pub(crate) fn since_boot() -> common::Time {
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().parse().ok()
 }
-

@@ -167,7 +167,8 @@ pub(super) fn spawn(
         list.iter().map(|s| s.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
     };
     let (argv, env) = (pointers(argv), pointers(env));
-    let mut flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF | libc::c_int::from(libc::POSIX_SPAWN_SETSID);
+    let mut flags =
+        libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF | libc::c_int::from(libc::POSIX_SPAWN_SETSID);
     if idle {
         flags |= libc::POSIX_SPAWN_SETSCHEDULER;
     }
