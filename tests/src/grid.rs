@@ -18,9 +18,9 @@ const STARTUP: Duration = Duration::from_secs(30);
 
 /// Times short enough that a test sees a lease run out.
 const FAST_MASTER: &str = "\
-heartbeat_s = 0.5
-suspect_after_s = 2.0
-lease_s = 4.0
+heartbeat = \"500ms\"
+suspect_after = \"2s\"
+lease = \"4s\"
 ";
 
 /// A master, its workers, and a user with a client's certificate. Everything is killed and removed when it is dropped;
