@@ -103,7 +103,7 @@ impl Grid {
     pub fn start_master(&mut self) {
         let (listen, http) = (self.listen.clone(), self.http.clone());
         let config = self.dir.path().join("master.toml");
-        let mut command = self.server_command("admin");
+        let mut command = self.command("admin");
         command.args(["master", "start", "--tied", "--listen", &listen, "--http", &http, "--config"]).arg(config);
         self.master = Some(Started::server(&mut command, &self.log("master")));
         self.as_user("admin", ["master", "wait", "--timeout", "30s"]).expect_code(0);
@@ -231,12 +231,6 @@ impl Grid {
         command.arg("--dir").arg(self.state(who)).current_dir(self.dir.path());
         command
     }
-
-    fn server_command(&self, who: &str) -> Command {
-        let mut command = self.command(who);
-        command.arg("-v");
-        command
-    }
 }
 
 impl WorkerSetup<'_> {
@@ -259,7 +253,7 @@ impl WorkerSetup<'_> {
     pub fn start(self) {
         let Self { grid, name, slots, config } = self;
         let file = grid.file(&format!("{name}.toml"), config);
-        let mut command = grid.server_command(&name);
+        let mut command = grid.command(&name);
         command
             .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
             .arg(file);
