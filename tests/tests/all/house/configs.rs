@@ -7,7 +7,13 @@ use super::{files, text};
 type Load = fn(&str) -> Result<(), String>;
 
 /// Each file of `configs/` and what loads it.
-const CONFIGS: [(&str, Load); 0] = [];
+const CONFIGS: [(&str, Load); 1] = [("configs/master.toml", master)];
+
+/// The master's file shows the defaults.
+fn master(text: &str) -> Result<(), String> {
+    let shipped = master::Config::parse(text).map_err(|e| e.to_string())?;
+    if shipped == master::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
+}
 
 #[test]
 fn every_config_loads() {
