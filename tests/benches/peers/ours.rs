@@ -35,11 +35,6 @@ impl Ours {
         [self.grid.master_pid()].into_iter().chain(self.worker).collect()
     }
 
-    /// The worker's process.
-    pub(crate) fn worker(&self) -> Option<u32> {
-        self.worker
-    }
-
     /// `submit ... --wait` for `count` times `true`.
     pub(crate) fn trues(&self, count: u32) {
         let array = format!("1-{count}");
