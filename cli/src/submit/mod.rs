@@ -13,3 +13,4 @@ pub mod send;
 pub use error::BuildError;
 pub use jobfile::read as read_job_file;
 pub use plan::{Plan, plan};
+pub use policy::known as known_policy;

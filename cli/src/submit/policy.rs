@@ -3,7 +3,7 @@
 use super::BuildError;
 
 /// The policy's name as the catalogue writes it.
-pub(super) fn known(given: &str) -> Result<String, BuildError> {
+pub fn known(given: &str) -> Result<String, BuildError> {
     let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
     match names.iter().find(|name| name.eq_ignore_ascii_case(given)) {
         Some(name) => Ok((*name).to_owned()),
