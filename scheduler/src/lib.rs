@@ -2,8 +2,26 @@
 //!
 //! What is not here: clocks (time is an argument), input and output, async, randomness without a seed, hash order.
 
+mod attempts;
+mod dispatch;
 pub mod effect;
 pub mod event;
+mod explain;
+mod host;
+mod host_events;
+mod job;
+mod job_events;
+mod pace;
+pub mod policy;
+pub mod predict;
+mod scheduler;
+mod settings;
+mod views;
 
 pub use effect::Effect;
 pub use event::Event;
+pub use explain::Explanation;
+pub use policy::{Policy, catalogue};
+pub use scheduler::Scheduler;
+pub use settings::Settings;
+pub use views::{HostStatus, LiveAttempt};

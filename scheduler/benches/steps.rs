@@ -1,0 +1,120 @@
+//! What a step costs: completions and heartbeats, half and half, at 10,000 hosts, with a thousand and with a million
+//! tasks in the books. Prints events per second and the ratio of the costs.
+//!
+//! Run with `cargo bench -p scheduler`. Wall time on a shared machine: the best of several rounds counts.
+
+use std::time::{Duration, Instant};
+
+use common::attempt::{Held, Outcome, Phase};
+use common::host::OwnerState;
+use common::job::Rules;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use scheduler::event::Bag;
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+const HOSTS: u32 = 10_000;
+const EVENTS: u64 = 400_000;
+const ROUNDS: usize = 3;
+
+fn main() {
+    // `cargo test --benches` runs this too: it should only be seen to work then.
+    let events = if std::env::args().any(|arg| arg == "--bench") { EVENTS } else { 2_000 };
+    println!("{HOSTS} hosts, {events} events (completion, heartbeat, ...), best of {ROUNDS} rounds");
+    for policy in ["FCFS", "PRI-CR", "DESKGRID"] {
+        let few = best(policy, 1_000, events);
+        let many = best(policy, 1_000_000, events);
+        let rate = |cost: Duration| 1.0 / cost.as_secs_f64();
+        println!(
+            "{policy:9} {:>10.0} events/s at 1,000 tasks, {:>10.0} events/s at 1,000,000 tasks, cost ratio {:.2}",
+            rate(few),
+            rate(many),
+            many.as_secs_f64() / few.as_secs_f64()
+        );
+    }
+    submit();
+}
+
+/// Cost of one event, the best of the rounds.
+fn best(policy: &str, tasks: u32, events: u64) -> Duration {
+    (0..ROUNDS).map(|_| round(policy, tasks, events)).min().unwrap_or_default()
+}
+
+/// Hosts of mixed speeds with two slots each work on jobs of `tasks` tasks; whenever a job is through, the next of the
+/// same size is there. Hosts report in a scattered order, so that completions come out of order as well.
+fn round(policy: &str, tasks: u32, events: u64) -> Duration {
+    let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
+    let mut fx = Vec::new();
+    let mut now = Time(0);
+    let mut next_job = 0;
+    let mut waiting = 0_u64;
+    let mut live: Vec<Vec<AttemptId>> = vec![Vec::new(); HOSTS as usize];
+    for host in 0..HOSTS {
+        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
+        let joined =
+            Event::HostJoined { host: HostId(host), slots: 2, speed, owner: OwnerState::Away, held: Vec::new() };
+        scheduler.step(now, joined, &mut fx);
+    }
+    let mut spent = Duration::ZERO;
+    let mut turn = 0_u64;
+    let mut done = 0;
+    while done < events {
+        while waiting < u64::from(tasks).max(2 * u64::from(HOSTS)) {
+            next_job += 1;
+            let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
+            let bag = Bag { tasks: IdSet::from_range(1, tasks), rules };
+            scheduler.step(now, Event::JobSubmitted { job: JobId(next_job), bag }, &mut fx);
+            waiting += u64::from(tasks);
+        }
+        waiting -= collect(&mut fx, &mut live);
+        let batch = batch(&mut live, &mut turn);
+        done += batch.len() as u64;
+        let began = Instant::now();
+        for event in batch {
+            now = now + Span(1_000);
+            scheduler.step(now, event, &mut fx);
+        }
+        spent += began.elapsed();
+    }
+    spent / u32::try_from(done).unwrap_or(u32::MAX)
+}
+
+/// Moves what was started into the hosts' lists; says how many there were.
+fn collect(fx: &mut Vec<Effect>, live: &mut [Vec<AttemptId>]) -> u64 {
+    let mut started = 0;
+    for effect in fx.drain(..) {
+        if let Effect::Start { host, attempt, .. } = effect {
+            live[host.0 as usize].push(attempt);
+            started += 1;
+        }
+    }
+    started
+}
+
+/// The next thousand events: a completion of one host, a heartbeat of another, in turn.
+fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
+    let mut events = Vec::with_capacity(1_000);
+    for _ in 0..500 {
+        *turn += 1;
+        let host = (*turn * 6_151 % u64::from(HOSTS)) as u32;
+        if let Some(attempt) = live[host as usize].pop() {
+            let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(60));
+            events.push(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
+        }
+        let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
+        let running =
+            |attempt: &AttemptId| Held { attempt: *attempt, phase: Phase::Running, ran: Span(1), progress: None };
+        let held = live[host as usize].iter().map(running).collect();
+        events.push(Event::HostHeard { host: HostId(host), owner: OwnerState::Away, held });
+    }
+    events
+}
+
+/// A job of a million tasks is as cheap to submit as one of a single task.
+fn submit() {
+    let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
+    let mut fx = Vec::new();
+    let bag = Bag { tasks: IdSet::from_range(1, 1_000_000), rules: Rules::default() };
+    let began = Instant::now();
+    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag }, &mut fx);
+    println!("submit of 1,000,000 tasks: {:?}", began.elapsed());
+}

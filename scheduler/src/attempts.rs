@@ -1,0 +1,221 @@
+//! How attempts end and what follows for their tasks. What is not here: how attempts start.
+
+use common::attempt::Outcome;
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
+
+use crate::effect::{CancelReason, Effect, EndReason, Settled, Verdict};
+use crate::host::Load;
+use crate::job::{Job, Record};
+use crate::scheduler::Scheduler;
+
+/// What the end of an attempt is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charge {
+    /// The task's retries.
+    Failure,
+    /// The losses that the job bears.
+    Loss,
+    /// Nothing: it was not the task's fault.
+    Nothing,
+}
+
+impl Scheduler {
+    /// A worker delivered a completion. Says which host has room now.
+    pub(crate) fn on_attempt_ended(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        outcome: Outcome,
+        ran: Span,
+        fx: &mut Vec<Effect>,
+    ) -> Option<HostId> {
+        self.hear(host, None);
+        let Some(load) = self.hosts.take(host, attempt, self.now) else {
+            self.on_late_end(host, attempt, &outcome, fx);
+            return None;
+        };
+        let success = outcome.success();
+        self.observe(host, attempt.task.job, ran, &outcome);
+        let charge = match outcome {
+            Outcome::Stopped if load.phase.executing() => Charge::Loss,
+            Outcome::Stopped => Charge::Nothing,
+            _ => Charge::Failure,
+        };
+        let why = EndReason::Delivered(outcome);
+        fx.push(Effect::Ended { host, attempt, why: why.clone() });
+        fx.push(Effect::Acknowledge { host, attempt, verdict: Verdict::Taken });
+        if success {
+            self.finish(host, attempt, fx);
+        } else {
+            self.carry_on(attempt, charge, why, true, fx);
+        }
+        Some(host)
+    }
+
+    /// A completion of an attempt that is not live (any more).
+    fn on_late_end(&mut self, host: HostId, attempt: AttemptId, outcome: &Outcome, fx: &mut Vec<Effect>) {
+        let verdict = self.judge(host, attempt, outcome.success());
+        fx.push(Effect::Acknowledge { host, attempt, verdict });
+        if verdict == Verdict::Taken {
+            self.finish(host, attempt, fx);
+        }
+    }
+
+    /// What becomes of a completion whose attempt is not live. A result still counts while its task is not settled,
+    /// even if its host had been given up; a failure had its consequences when the attempt went off the books.
+    fn judge(&mut self, host: HostId, attempt: AttemptId, success: bool) -> Verdict {
+        let TaskId { job, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&job) else { return Verdict::Unknown };
+        let Some(record) = job.records.get_mut(&index) else {
+            return if job.task_state(index).is_some_and(settled) { Verdict::Late } else { Verdict::Unknown };
+        };
+        let known = record.knows(attempt.number);
+        match record.ended.iter_mut().find(|ended| ended.attempt == attempt && ended.host == host) {
+            Some(ended) if success && !ended.delivered => Verdict::Taken,
+            Some(ended) => {
+                ended.delivered = true;
+                Verdict::Late
+            }
+            None if !known && attempt.number <= record.forgotten => Verdict::Late,
+            None => Verdict::Unknown,
+        }
+    }
+
+    fn observe(&mut self, host: HostId, job: JobId, ran: Span, outcome: &Outcome) {
+        let Some(host) = self.hosts.table.get_mut(&host) else { return };
+        if let Some(job) = self.jobs.table.get_mut(&job)
+            && *outcome != Outcome::Stopped
+        {
+            job.pace.observe(ran, host.speed, outcome.success());
+        }
+    }
+
+    /// The task is done by this attempt: every other copy is one too many.
+    fn finish(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        if let Some(host) = self.hosts.table.get_mut(&host) {
+            host.finished += 1;
+        }
+        let TaskId { job: id, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(record) = job.close(index) else { return };
+        for copy in record.live.iter().filter(|copy| copy.attempt != attempt) {
+            self.hosts.take(copy.host, copy.attempt, self.now);
+            stop(copy.host, copy.attempt, EndReason::Outrun(attempt.number), fx);
+        }
+        job.finished.insert(index);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TaskSettled { task: attempt.task, settled: Settled::Finished(attempt) });
+        settle_job(id, job, fx);
+    }
+
+    /// Takes an attempt off the books that did not end by itself.
+    pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
+        let Some(load) = self.hosts.take(host, attempt, self.now) else { return };
+        let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
+        if lost && let Some(host) = self.hosts.table.get_mut(&host) {
+            host.lost += 1;
+        }
+        let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
+        fx.push(Effect::Ended { host, attempt, why: why.clone() });
+        self.carry_on(attempt, charge, why, false, fx);
+    }
+
+    /// The task lives on without this attempt, or has had enough.
+    fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, delivered: bool, fx: &mut Vec<Effect>) {
+        let TaskId { job: id, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(record) = job.records.get_mut(&index) else { return };
+        record.end(attempt, delivered);
+        match charge {
+            Charge::Failure => record.failures = record.failures.saturating_add(1),
+            Charge::Loss => record.losses = record.losses.saturating_add(1),
+            Charge::Nothing => {}
+        }
+        let settled = match record {
+            Record { live, .. } if !live.is_empty() => None,
+            Record { failures, .. } if *failures > job.rules.retries => Some(Settled::Failed(attempt, why)),
+            Record { losses, .. } if *losses > job.rules.max_losses => Some(Settled::LostTooOften(*losses)),
+            _ => {
+                job.requeue(index, (attempt.number, charge == Charge::Failure));
+                None
+            }
+        };
+        match settled {
+            Some(settled) => self.give_up(attempt.task, settled, fx),
+            None => {
+                job.refresh(index, self.settings.max_copies);
+                self.jobs.lines.sync(job);
+            }
+        }
+    }
+
+    /// The task has failed; perhaps one too many of its job.
+    fn give_up(&mut self, task: TaskId, settled: Settled, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&task.job) else { return };
+        let Some(record) = job.close(task.index) else { return };
+        job.numbers.insert(task.index, record.attempts);
+        job.failed.insert(task.index);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TaskSettled { task, settled });
+        match job.rules.max_fails {
+            Some(limit) if job.failed.len() > limit && !job.settled() => {
+                self.cancel(task.job, None, CancelReason::TooManyFailures(limit), fx);
+            }
+            _ => settle_job(task.job, job, fx),
+        }
+    }
+
+    /// Cancels these unsettled tasks, or all of them.
+    pub(crate) fn cancel(&mut self, id: JobId, tasks: Option<&IdSet>, why: CancelReason, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let mut cancelled = tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
+        job.fresh.subtract(&cancelled);
+        let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
+        let tried: IdSet = job.records.keys().copied().filter(wanted).collect();
+        for index in tried.iter() {
+            let Some(record) = job.close(index) else { continue };
+            job.numbers.insert(index, record.attempts);
+            for copy in &record.live {
+                self.hosts.take(copy.host, copy.attempt, self.now);
+                stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
+            }
+        }
+        cancelled.union_with(&tried);
+        if cancelled.is_empty() {
+            return;
+        }
+        job.cancelled.union_with(&cancelled);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TasksCancelled { job: id, tasks: cancelled, why });
+        settle_job(id, job, fx);
+    }
+}
+
+impl Record {
+    /// Whether an attempt of this number is live or remembered (on whichever host).
+    fn knows(&self, number: u32) -> bool {
+        self.live.iter().any(|copy| copy.attempt.number == number)
+            || self.ended.iter().any(|copy| copy.attempt.number == number)
+    }
+}
+
+fn settled(state: common::view::TaskState) -> bool {
+    use common::view::TaskState::{Cancelled, Failed, Finished};
+    matches!(state, Finished | Failed | Cancelled)
+}
+
+fn executing(load: &Load) -> bool {
+    load.phase.executing()
+}
+
+/// Off the books already: the host is told, and so is everybody else.
+fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
+    fx.push(Effect::Stop { host, attempt, why: why.clone() });
+    fx.push(Effect::Ended { host, attempt, why });
+}
+
+fn settle_job(id: JobId, job: &Job, fx: &mut Vec<Effect>) {
+    if job.settled() {
+        fx.push(Effect::JobSettled { job: id, state: job.state() });
+    }
+}

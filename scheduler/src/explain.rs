@@ -1,0 +1,102 @@
+//! Why does each task wait, and why was each host passed over? Answers in words; nothing here decides anything.
+
+use std::collections::BTreeMap;
+
+use common::host::OwnerState;
+use common::view::HostState;
+use common::{HostId, IdSet, JobId};
+
+use crate::host::{Host, Presence};
+use crate::job::Job;
+use crate::scheduler::Scheduler;
+use crate::views::waiting;
+
+/// Why a job does not go on faster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explanation {
+    /// Each reason, with the waiting tasks that it holds back.
+    pub tasks: Vec<(String, IdSet)>,
+    /// Each host with why it takes none of them.
+    pub hosts: Vec<(HostId, String)>,
+}
+
+impl Scheduler {
+    /// Why each waiting task of the job waits, and why each host takes none; nothing where there is no such job.
+    pub fn explain(&self, id: JobId) -> Option<Explanation> {
+        let job = self.jobs.table.get(&id)?;
+        let waiting = waiting(job);
+        let mut tasks = Vec::new();
+        if !waiting.is_empty() {
+            let ahead = self.jobs.lines.waiting.range(..job.rank).count();
+            if ahead > 0 {
+                let jobs = plural(ahead, "job");
+                tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
+            }
+            tasks.push((self.why_no_slot(), waiting));
+        }
+        let hosts = self.hosts.table.iter().map(|(id, host)| (*id, why_passed_over(host, job))).collect();
+        Some(Explanation { tasks, hosts })
+    }
+
+    /// Why no slot is free, for the fleet as a whole.
+    fn why_no_slot(&self) -> String {
+        let joined = self.hosts.table.values().filter(|host| host.presence != Presence::Awaited).count();
+        if joined == 0 {
+            return match self.hosts.table.len() {
+                0 => "no host has joined".to_owned(),
+                awaited => {
+                    format!("no host has joined since the master restarted; {} awaited", plural(awaited, "host"))
+                }
+            };
+        }
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+        for host in self.hosts.table.values() {
+            *kinds.entry(kind(host)).or_default() += 1;
+            if let (HostState::Suspended, OwnerState::Present(reason)) = (host.state, host.owner) {
+                *owners.entry(reason.to_string()).or_default() += 1;
+            }
+        }
+        let owners: Vec<String> = owners.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        let owners = owners.join(", ");
+        let counted = |(kind, n): (&&str, &usize)| match *kind {
+            "suspended" => format!("{n} suspended ({owners})"),
+            kind => format!("{n} {kind}"),
+        };
+        match (kinds.len(), kinds.keys().next().copied().unwrap_or_default()) {
+            (1, "busy") => format!("every slot is taken: {} busy", plural(kinds["busy"], "host")),
+            (1, "suspended") => format!("all hosts suspended: {owners}"),
+            _ => format!("no slot is free; hosts: {}", kinds.iter().map(counted).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+/// A host's state in one word.
+fn kind(host: &Host) -> &'static str {
+    match host.state {
+        _ if host.presence == Presence::Left => "shut down",
+        HostState::Lost => "lost",
+        HostState::Suspect => "suspect",
+        _ if host.presence != Presence::Connected => "not connected",
+        HostState::Draining => "draining",
+        HostState::Suspended => "suspended",
+        HostState::Busy => "busy",
+        HostState::Ready => "ready",
+    }
+}
+
+fn why_passed_over(host: &Host, job: &Job) -> String {
+    let slots = plural(host.slots as usize, "slot");
+    match (kind(host), host.reason()) {
+        ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
+        ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
+        ("ready", _) => format!("ready: {} of {slots} free", host.free_slots()),
+        ("draining", _) => "draining: gets no new work".to_owned(),
+        (kind, Some(reason)) => format!("{kind}: {reason}"),
+        (kind, None) => kind.to_owned(),
+    }
+}
+
+fn plural(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

@@ -1,0 +1,248 @@
+//! The books of the hosts: what each one is, holds and may take. What is not here: decisions, and tasks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::Phase;
+use common::host::{OwnerState, YieldReason};
+use common::view::HostState;
+use common::{AttemptId, HostId, Span, Speed, Time};
+
+use crate::effect::{CopyReason, Effect};
+use crate::policy::placement::ReadyHosts;
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) id: HostId,
+    pub(crate) slots: u32,
+    pub(crate) speed: Speed,
+    pub(crate) owner: OwnerState,
+    pub(crate) presence: Presence,
+    pub(crate) draining: bool,
+    pub(crate) liveness: Liveness,
+    /// When it was last heard of, in this incarnation.
+    pub(crate) heard: Option<Time>,
+    /// From when on its silence counts; pauses of the master move it on.
+    pub(crate) silent_since: Time,
+    /// When its silence is looked at next.
+    check: Option<Time>,
+    /// Counts the lists of held attempts that it sent.
+    pub(crate) beat: u32,
+    /// Its live attempts.
+    pub(crate) books: BTreeMap<AttemptId, Load>,
+    /// Its state as last announced.
+    pub(crate) state: HostState,
+    /// The owner's reason as last announced.
+    announced: Option<YieldReason>,
+    pub(crate) since: Time,
+    /// Its key among the ready hosts, while it is one of them.
+    ready: Option<(Time, Speed)>,
+    /// Its slots as counted among the usable ones.
+    usable: Option<(u32, Speed)>,
+    /// Attempts that succeeded here, and that were lost with it, in this incarnation.
+    pub(crate) finished: u64,
+    pub(crate) lost: u64,
+}
+
+/// Whether it can be talked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It held attempts before the master restarted, and has not joined since.
+    Awaited,
+    Connected,
+    Disconnected,
+    /// It shut down in order.
+    Left,
+}
+
+/// What its heartbeats say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    Alive,
+    Suspect,
+    Lost,
+}
+
+/// A live attempt, as its host sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) phase: Phase,
+    pub(crate) ran: Span,
+    pub(crate) progress: Option<f32>,
+    pub(crate) assigned: Time,
+    pub(crate) duplicate: bool,
+    /// The host's `beat` when the attempt was assigned or last listed.
+    pub(crate) seen: u32,
+}
+
+impl Load {
+    /// What has just been given to a host, after its list number `beat`.
+    pub(crate) fn assigned(now: Time, duplicate: bool, beat: u32) -> Self {
+        Self { phase: Phase::Queued, ran: Span::ZERO, progress: None, assigned: now, duplicate, seen: beat }
+    }
+}
+
+impl Host {
+    /// A host of which nothing is known but that it should be there.
+    fn awaited(id: HostId, now: Time) -> Self {
+        Self {
+            id,
+            slots: 0,
+            speed: Speed::REFERENCE,
+            owner: OwnerState::Away,
+            presence: Presence::Awaited,
+            draining: false,
+            liveness: Liveness::Suspect,
+            heard: None,
+            silent_since: now,
+            check: None,
+            beat: 0,
+            books: BTreeMap::new(),
+            state: HostState::Suspect,
+            announced: None,
+            since: now,
+            ready: None,
+            usable: None,
+            finished: 0,
+            lost: 0,
+        }
+    }
+
+    /// Whether new work can be sent to it, if it has room.
+    pub(crate) fn takes_work(&self) -> bool {
+        self.presence == Presence::Connected
+            && self.liveness == Liveness::Alive
+            && self.owner == OwnerState::Away
+            && !self.draining
+    }
+
+    pub(crate) fn free_slots(&self) -> usize {
+        (self.slots as usize).saturating_sub(self.books.len())
+    }
+
+    /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
+    /// back by the worker: nobody has to rescue it.
+    pub(crate) fn hold_up(&self, phase: Phase) -> Option<CopyReason> {
+        match self.owner {
+            _ if self.liveness != Liveness::Alive => Some(CopyReason::Suspect),
+            OwnerState::Present(reason) if phase.executing() => Some(CopyReason::Suspended(reason)),
+            _ => None,
+        }
+    }
+
+    fn present_state(&self) -> HostState {
+        match (self.liveness, self.owner) {
+            (Liveness::Lost, _) => HostState::Lost,
+            (Liveness::Suspect, _) => HostState::Suspect,
+            (Liveness::Alive, _) if self.draining => HostState::Draining,
+            (Liveness::Alive, OwnerState::Present(_)) => HostState::Suspended,
+            (Liveness::Alive, OwnerState::Away) if self.free_slots() == 0 => HostState::Busy,
+            (Liveness::Alive, OwnerState::Away) => HostState::Ready,
+        }
+    }
+}
+
+/// All hosts, and what is asked of them all at once. The table holds boxes so that its own nodes stay small: finding a
+/// host among thousands then costs one cache miss, not one for each level.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    pub(crate) table: BTreeMap<HostId, Box<Host>>,
+    pub(crate) index: Index,
+}
+
+/// What follows from the hosts' states, kept up to date by [`Index::update`].
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) ready: ReadyHosts,
+    /// When each host's silence is looked at next.
+    pub(crate) checks: BTreeSet<(Time, HostId)>,
+    /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
+    pub(crate) usable_slots: u64,
+    usable_speed: u128,
+    /// Hosts whose state may have changed in this step.
+    touched: Vec<HostId>,
+}
+
+impl Index {
+    /// Brings the host's places up to date after it changed, and notes it for [`Hosts::announce`].
+    pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
+        let takes_work = host.takes_work();
+        let usable = takes_work.then_some((host.slots, host.speed));
+        if usable != host.usable {
+            let millionths = |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
+            self.usable_slots -= host.usable.map_or(0, |(slots, _)| u64::from(slots));
+            self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
+            self.usable_speed -= host.usable.map_or(0, millionths);
+            self.usable_speed += usable.map_or(0, millionths);
+            host.usable = usable;
+        }
+        let ready = takes_work && host.free_slots() > 0;
+        match host.ready {
+            Some((since, speed)) if !ready || speed != host.speed => {
+                self.ready.remove(host.id, since, speed);
+                host.ready = None;
+            }
+            _ => {}
+        }
+        if ready && host.ready.is_none() {
+            host.ready = Some((now, host.speed));
+            self.ready.insert(host.id, now, host.speed);
+        }
+        if self.touched.last() != Some(&host.id) {
+            self.touched.push(host.id);
+        }
+    }
+
+    /// Looks at the host's silence at `at` and not at the time planned before.
+    pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
+        if let Some(old) = std::mem::replace(&mut host.check, at) {
+            self.checks.remove(&(old, host.id));
+        }
+        if let Some(at) = at {
+            self.checks.insert((at, host.id));
+        }
+    }
+
+    /// Mean speed of the slots that take work.
+    pub(crate) fn mean_speed(&self) -> Option<f64> {
+        (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
+    }
+}
+
+impl Hosts {
+    /// The host, made if it is not there.
+    pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
+        self.table.entry(id).or_insert_with(|| Box::new(Host::awaited(id, now)))
+    }
+
+    pub(crate) fn get(&mut self, id: HostId) -> Option<&mut Host> {
+        self.table.get_mut(&id).map(|host| &mut **host)
+    }
+
+    /// Says which hosts are in another state than before the step.
+    pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
+        for id in self.index.touched.drain(..) {
+            let Some(host) = self.table.get_mut(&id) else { continue };
+            let state = host.present_state();
+            let owner = match host.owner {
+                OwnerState::Present(reason) => Some(reason),
+                OwnerState::Away => None,
+            };
+            if (state, owner) != (host.state, host.announced) {
+                if state != host.state {
+                    host.since = now;
+                }
+                (host.state, host.announced) = (state, owner);
+                fx.push(Effect::HostChanged { host: id, state, owner });
+            }
+        }
+    }
+
+    /// Takes a live attempt off the host's books.
+    pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
+        let host = self.table.get_mut(&id)?;
+        let load = host.books.remove(&attempt)?;
+        self.index.update(host, now);
+        Some(load)
+    }
+}

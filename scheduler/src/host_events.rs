@@ -1,0 +1,258 @@
+//! What happens when hosts come, report, fall silent and go.
+
+use common::attempt::{Held, Phase};
+use common::host::OwnerState;
+use common::{AttemptId, HostId, Span, Speed};
+
+use crate::effect::{CopyReason, Effect, EndReason};
+use crate::host::{Host, Liveness, Load, Presence};
+use crate::job::{EndedCopy, Jobs, LiveCopy};
+use crate::scheduler::Scheduler;
+
+/// An attempt that its host does not list in this many heartbeats in a row never arrived there, or was lost there. One
+/// is not enough: the assignment may have crossed the heartbeat on its way. Two are, since a worker sends the second one
+/// a heartbeat's time later, and assignments travel in order on one stream.
+const MISSING_BEATS: u32 = 2;
+
+impl Scheduler {
+    pub(crate) fn on_host_joined(
+        &mut self,
+        id: HostId,
+        slots: u32,
+        speed: Speed,
+        owner: OwnerState,
+        held: &[Held],
+        fx: &mut Vec<Effect>,
+    ) {
+        let host = self.hosts.entry(id, self.now);
+        (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
+        self.hear(id, Some(owner));
+        self.reindex(id);
+        self.reconcile(id, held, true, fx);
+    }
+
+    pub(crate) fn on_host_heard(&mut self, id: HostId, owner: OwnerState, held: &[Held], fx: &mut Vec<Effect>) {
+        if self.hear(id, Some(owner)) {
+            self.reconcile(id, held, false, fx);
+        }
+    }
+
+    /// Compares what the host lists with its books. What is listed and not on them is taken back if it once was there
+    /// and its task can still use it; else the host may drop it. What is on them and not listed is lost: at once when
+    /// the host joins, after [`MISSING_BEATS`] heartbeats otherwise.
+    fn reconcile(&mut self, id: HostId, held: &[Held], joining: bool, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.get(id) else { return };
+        host.beat = host.beat.wrapping_add(1);
+        let mut listed = 0;
+        let mut strangers = Vec::new();
+        for held in held {
+            match host.books.get_mut(&held.attempt) {
+                Some(load) => {
+                    listed += usize::from(load.seen != host.beat);
+                    load.seen = host.beat;
+                    moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+                }
+                None => strangers.push(held),
+            }
+        }
+        if listed < host.books.len() {
+            let patience = if joining { 1 } else { MISSING_BEATS };
+            let missing = host.books.iter().filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience);
+            for attempt in missing.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
+                self.lose(id, attempt, EndReason::Forgotten, fx);
+            }
+        }
+        strangers.retain(|held| !self.keep(id, held, fx));
+        if !strangers.is_empty() {
+            fx.push(Effect::Abandon { host: id, attempts: strangers.into_iter().map(|held| held.attempt).collect() });
+        }
+    }
+
+    /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no use.
+    fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
+        let (attempt, max_copies) = (held.attempt, self.settings.max_copies);
+        let index = attempt.task.index;
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
+        let Some(record) = job.records.get_mut(&index) else { return false };
+        let given = |ended: &EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
+        let Some(at) = record.ended.iter().position(given) else { return false };
+        let Some(host) = self.hosts.get(id) else { return false };
+        if record.live.len() >= max_copies as usize {
+            // No room for one more; but a result that is there already counts once it is delivered.
+            return held.phase == Phase::Ended;
+        }
+        record.ended.remove(at);
+        let duplicate = !record.live.is_empty();
+        let hold_up = host.hold_up(Phase::Queued);
+        record.live.push(LiveCopy { attempt, host: id, suspended: false, hold_up });
+        job.requeued.remove(index);
+        host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        job.refresh(index, max_copies);
+        self.jobs.lines.sync(job);
+        moved(&mut self.jobs, host, held, max_copies, fx);
+        self.reindex(id);
+        true
+    }
+
+    pub(crate) fn on_attempts_moved(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
+        self.hear(id, None);
+        let Some(host) = self.hosts.get(id) else { return };
+        for held in held {
+            moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+        }
+    }
+
+    pub(crate) fn on_owner_changed(&mut self, id: HostId, owner: OwnerState) {
+        self.hear(id, Some(owner));
+    }
+
+    pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
+        let Some(host) = self.hosts.get(id) else { return };
+        if host.presence == Presence::Connected {
+            host.presence = Presence::Disconnected;
+            self.reindex(id);
+        }
+    }
+
+    pub(crate) fn on_host_left(&mut self, id: HostId, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.get(id) else { return };
+        host.presence = Presence::Left;
+        self.bury(id, &EndReason::HostLeft, fx);
+    }
+
+    pub(crate) fn on_host_drained(&mut self, id: HostId, draining: bool) {
+        let host = self.hosts.entry(id, self.now);
+        host.draining = draining;
+        self.reindex(id);
+        self.watch(id);
+    }
+
+    pub(crate) fn on_attempts_returned(&mut self, id: HostId, attempts: &[AttemptId], fx: &mut Vec<Effect>) {
+        self.hear(id, None);
+        for attempt in attempts {
+            self.lose(id, *attempt, EndReason::Returned, fx);
+        }
+    }
+
+    /// Nobody could be heard meanwhile.
+    pub(crate) fn on_master_paused(&mut self, span: Span) {
+        for host in self.hosts.table.values_mut() {
+            host.silent_since = (host.silent_since + span).min(self.now);
+        }
+    }
+
+    /// Looks at the hosts whose silence may have become too long.
+    pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
+        while let Some((at, id)) = self.hosts.index.checks.first().copied()
+            && at <= self.now
+            && let Some(host) = self.hosts.table.get_mut(&id)
+        {
+            let lost_at = host.silent_since + self.settings.lease;
+            let suspect_at = lost_at.min(host.silent_since + self.settings.suspect_after);
+            if self.now >= lost_at {
+                self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
+            } else if self.now >= suspect_at {
+                self.hosts.index.check_at(host, Some(lost_at));
+                host.liveness = Liveness::Suspect;
+                self.on_host_turned(id);
+            } else {
+                self.hosts.index.check_at(host, Some(suspect_at));
+            }
+        }
+    }
+
+    /// Everything that the host held is gone.
+    fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.table.get_mut(&id) else { return };
+        host.liveness = Liveness::Lost;
+        self.hosts.index.check_at(host, None);
+        self.hosts.index.update(host, self.now);
+        for attempt in host.books.keys().copied().collect::<Vec<_>>() {
+            self.lose(id, attempt, why.clone(), fx);
+        }
+    }
+
+    /// The host gave a sign of life, and perhaps said something of its owner: its lease begins anew. False where
+    /// nothing can be heard from it: it never joined, or has left.
+    pub(crate) fn hear(&mut self, id: HostId, owner: Option<OwnerState>) -> bool {
+        let Some(host) = self.hosts.get(id) else { return false };
+        if matches!(host.presence, Presence::Left | Presence::Awaited) {
+            return false;
+        }
+        host.heard = Some(self.now);
+        host.silent_since = self.now;
+        let owner = owner.unwrap_or(host.owner);
+        let revived = host.liveness != Liveness::Alive;
+        if revived || owner != host.owner {
+            (host.liveness, host.owner) = (Liveness::Alive, owner);
+            self.on_host_turned(id);
+        }
+        if revived {
+            self.watch(id);
+        }
+        true
+    }
+
+    /// Looks at the host's silence when it could next have become too long.
+    pub(crate) fn watch(&mut self, id: HostId) {
+        let patience = self.settings.suspect_after.min(self.settings.lease);
+        if let Some(host) = self.hosts.table.get_mut(&id)
+            && host.presence != Presence::Left
+            && host.liveness != Liveness::Lost
+        {
+            let at = host.silent_since + patience;
+            self.hosts.index.check_at(host, Some(at));
+        }
+    }
+
+    /// The host can do more, or less, than before: so can its attempts.
+    fn on_host_turned(&mut self, id: HostId) {
+        self.reindex(id);
+        let Some(host) = self.hosts.get(id) else { return };
+        for (attempt, load) in &host.books {
+            self.jobs.mark(*attempt, load.phase, host.hold_up(load.phase), self.settings.max_copies);
+        }
+    }
+
+    pub(crate) fn reindex(&mut self, id: HostId) {
+        if let Some(host) = self.hosts.table.get_mut(&id) {
+            self.hosts.index.update(host, self.now);
+        }
+    }
+}
+
+/// Notes what a host says of an attempt on its books.
+fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
+    let Some(load) = host.books.get_mut(&held.attempt) else { return };
+    (load.ran, load.progress) = (held.ran, held.progress);
+    let before = std::mem::replace(&mut load.phase, held.phase);
+    if before == held.phase {
+        return;
+    }
+    if held.phase.executing() && !before.executing() {
+        fx.push(Effect::Executing { attempt: held.attempt });
+    }
+    let meaning = |phase| (suspended(phase), host.hold_up(phase));
+    if meaning(before) != meaning(held.phase) {
+        jobs.mark(held.attempt, held.phase, host.hold_up(held.phase), max_copies);
+    }
+}
+
+fn suspended(phase: Phase) -> bool {
+    matches!(phase, Phase::Suspended(_))
+}
+
+impl Jobs {
+    /// Notes on a live attempt's task what its phase and its host's state mean for it.
+    fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
+        let Some(job) = self.table.get_mut(&attempt.task.job) else { return };
+        let index = attempt.task.index;
+        let Some(record) = job.records.get_mut(&index) else { return };
+        let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else { return };
+        if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
+            (copy.suspended, copy.hold_up) = (suspended(phase), hold_up);
+            job.refresh(index, max_copies);
+            self.lines.sync(job);
+        }
+    }
+}

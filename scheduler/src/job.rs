@@ -1,0 +1,295 @@
+//! The books of the jobs: which task is where, and what each tried one has been through. Tasks that were never tried,
+//! and settled ones, are only members of sets of ranges. What is not here: decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::job::Rules;
+use common::view::{JobState, TaskCounts, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, TaskId};
+
+use crate::effect::{CopyReason, StartReason};
+use crate::pace::Pace;
+use crate::policy::Policy;
+use crate::policy::ordering::Rank;
+
+/// How many ended attempts of an unsettled task are remembered with their hosts, so that a late result still counts.
+const REMEMBERED: usize = 32;
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) rules: Rules,
+    pub(crate) policy: &'static Policy,
+    pub(crate) rank: Rank,
+    total: u64,
+    /// Waiting tasks that have had no attempt.
+    pub(crate) fresh: IdSet,
+    /// Waiting tasks that have; each has a record.
+    pub(crate) requeued: IdSet,
+    /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
+    pub(crate) records: BTreeMap<u32, Record>,
+    /// How many tasks have live attempts, all suspended.
+    suspended: u64,
+    /// Tasks that the policy would copy, had it a slot to spare.
+    pub(crate) stuck: BTreeSet<u32>,
+    pub(crate) finished: IdSet,
+    pub(crate) failed: IdSet,
+    pub(crate) cancelled: IdSet,
+    /// The highest attempt number of each tried task that failed or was cancelled: should it be reopened, counting
+    /// goes on from there.
+    pub(crate) numbers: BTreeMap<u32, u32>,
+    pub(crate) attempts: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) pace: Pace,
+    in_line: bool,
+    in_rescue_line: bool,
+}
+
+/// A tried, unsettled task.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// The highest attempt number used.
+    pub(crate) attempts: u32,
+    /// Attempts up to this number may have ended without being remembered.
+    pub(crate) forgotten: u32,
+    /// Failed attempts.
+    pub(crate) failures: u32,
+    /// Executing attempts lost.
+    pub(crate) losses: u32,
+    /// Oldest first.
+    pub(crate) live: Vec<LiveCopy>,
+    /// Oldest first.
+    pub(crate) ended: Vec<EndedCopy>,
+    /// The attempt whose end made the task wait, and whether that was a failure.
+    pub(crate) after: (u32, bool),
+    suspended: bool,
+}
+
+/// A live attempt, as its task sees it; the rest is on the books of its host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveCopy {
+    pub(crate) attempt: AttemptId,
+    pub(crate) host: HostId,
+    pub(crate) suspended: bool,
+    /// What keeps it from going on.
+    pub(crate) hold_up: Option<CopyReason>,
+}
+
+/// An attempt that is off the books while its task is not settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedCopy {
+    pub(crate) attempt: AttemptId,
+    pub(crate) host: HostId,
+    /// Whether its completion has been considered.
+    pub(crate) delivered: bool,
+}
+
+impl Record {
+    /// A task that had attempts in an earlier life, up to this number, none of which matters any more.
+    pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
+        Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
+    }
+
+    /// Takes a live attempt off and remembers it.
+    pub(crate) fn end(&mut self, attempt: AttemptId, delivered: bool) {
+        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return };
+        let host = self.live.remove(at).host;
+        if self.ended.len() == REMEMBERED {
+            self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
+        }
+        self.ended.push(EndedCopy { attempt, host, delivered });
+    }
+
+    /// Why the next attempt is started while none lives.
+    pub(crate) fn start_reason(&self) -> StartReason {
+        match self.after {
+            (number, true) => StartReason::Retry(number),
+            (number, false) => StartReason::Requeued(number),
+        }
+    }
+}
+
+impl Job {
+    /// A job none of whose tasks was tried.
+    pub(crate) fn new(rules: Rules, policy: &'static Policy, rank: Rank, tasks: IdSet) -> Self {
+        Self {
+            rules,
+            policy,
+            rank,
+            total: tasks.len(),
+            fresh: tasks,
+            requeued: IdSet::new(),
+            records: BTreeMap::new(),
+            suspended: 0,
+            stuck: BTreeSet::new(),
+            finished: IdSet::new(),
+            failed: IdSet::new(),
+            cancelled: IdSet::new(),
+            numbers: BTreeMap::new(),
+            attempts: 0,
+            duplicates: 0,
+            pace: Pace::default(),
+            in_line: false,
+            in_rescue_line: false,
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> u64 {
+        self.fresh.len() + self.requeued.len()
+    }
+
+    pub(crate) fn settled(&self) -> bool {
+        self.fresh.is_empty() && self.records.is_empty()
+    }
+
+    pub(crate) fn state(&self) -> JobState {
+        if !self.settled() {
+            return if self.attempts == 0 { JobState::Waiting } else { JobState::Running };
+        }
+        match (self.failed.is_empty(), self.cancelled.is_empty()) {
+            (false, _) => JobState::Failed,
+            (true, false) => JobState::Cancelled,
+            (true, true) => JobState::Finished,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> TaskCounts {
+        let live = self.records.len() as u64 - self.requeued.len();
+        TaskCounts {
+            total: self.total,
+            disclosed: 0,
+            waiting: self.waiting(),
+            running: live - self.suspended,
+            suspended: self.suspended,
+            finished: self.finished.len(),
+            failed: self.failed.len(),
+            cancelled: self.cancelled.len(),
+        }
+    }
+
+    pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
+        if let Some(record) = self.records.get(&index) {
+            return Some(record.state());
+        }
+        let sets = [
+            (&self.fresh, TaskState::Waiting),
+            (&self.finished, TaskState::Finished),
+            (&self.failed, TaskState::Failed),
+            (&self.cancelled, TaskState::Cancelled),
+        ];
+        sets.into_iter().find(|(set, _)| set.contains(index)).map(|(_, state)| state)
+    }
+
+    /// The task that is next, out of the waiting ones, its record made if need be.
+    pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
+        if let Some(index) = self.requeued.pop_first() {
+            let why = self.records.get(&index).map_or(StartReason::First, Record::start_reason);
+            return Some((index, why));
+        }
+        let index = self.fresh.pop_first()?;
+        self.records.insert(index, Record::default());
+        Some((index, StartReason::First))
+    }
+
+    /// Puts a live attempt on the task's record and counts it.
+    pub(crate) fn begin(&mut self, index: u32, host: HostId, incarnation: Incarnation) -> Option<AttemptId> {
+        let record = self.records.get_mut(&index)?;
+        record.attempts += 1;
+        self.attempts += 1;
+        self.duplicates += u64::from(!record.live.is_empty());
+        let attempt = AttemptId { task: TaskId::new(self.rank.job, index), number: record.attempts, incarnation };
+        if record.live.capacity() == 0 {
+            record.live.reserve_exact(1);
+        }
+        record.live.push(LiveCopy { attempt, host, suspended: false, hold_up: None });
+        Some(attempt)
+    }
+
+    /// Brings everything that follows from a task's live attempts up to date after they changed.
+    pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
+        let Some(record) = self.records.get_mut(&index) else { return };
+        let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
+        if suspended != record.suspended {
+            record.suspended = suspended;
+            if suspended { self.suspended += 1 } else { self.suspended -= 1 }
+        }
+        let room = record.live.len() < max_copies as usize;
+        let hold_ups = record.live.iter().map(|copy| copy.hold_up);
+        if room && self.policy.replication.propose(hold_ups).is_some() {
+            self.stuck.insert(index);
+        } else if !self.stuck.is_empty() {
+            self.stuck.remove(&index);
+        }
+    }
+
+    /// Takes a task that is about to be settled off every list of unsettled ones.
+    pub(crate) fn close(&mut self, index: u32) -> Option<Record> {
+        let record = self.records.remove(&index)?;
+        if record.live.is_empty() {
+            self.requeued.remove(index);
+        }
+        self.suspended -= u64::from(record.suspended);
+        if !self.stuck.is_empty() {
+            self.stuck.remove(&index);
+        }
+        Some(record)
+    }
+
+    /// Marks a task without live attempts as waiting.
+    pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
+        if let Some(record) = self.records.get_mut(&index) {
+            record.after = after;
+            self.requeued.insert(index);
+        }
+    }
+}
+
+impl Record {
+    pub(crate) fn state(&self) -> TaskState {
+        if self.live.is_empty() {
+            TaskState::Waiting
+        } else if self.suspended {
+            TaskState::Suspended
+        } else {
+            TaskState::Running
+        }
+    }
+}
+
+/// All jobs, and those of them that want slots.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    pub(crate) table: BTreeMap<JobId, Job>,
+    pub(crate) lines: Lines,
+    /// How many jobs have arrived.
+    pub(crate) arrivals: u64,
+}
+
+/// The jobs that want slots, in the order in which they get them.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// Jobs with waiting tasks.
+    pub(crate) waiting: BTreeSet<Rank>,
+    /// Jobs with stuck tasks.
+    pub(crate) rescue: BTreeSet<Rank>,
+}
+
+impl Lines {
+    /// Puts the job where it belongs, after its tasks changed.
+    pub(crate) fn sync(&mut self, job: &mut Job) {
+        let waits = !job.fresh.is_empty() || !job.requeued.is_empty();
+        line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
+        line_up(&mut self.rescue, &mut job.in_rescue_line, !job.stuck.is_empty(), job.rank);
+    }
+}
+
+fn line_up(line: &mut BTreeSet<Rank>, is_in: &mut bool, wanted: bool, rank: Rank) {
+    if *is_in != wanted {
+        *is_in = wanted;
+        if wanted {
+            line.insert(rank)
+        } else {
+            line.remove(&rank)
+        };
+    }
+}

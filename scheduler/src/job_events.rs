@@ -1,0 +1,133 @@
+//! What happens when jobs come, are cancelled, retried and forgotten.
+
+use common::attempt::Phase;
+use common::{IdSet, JobId};
+
+use crate::effect::{CancelReason, Effect, Refused};
+use crate::event::{Bag, Progress, Tried};
+use crate::host::Load;
+use crate::job::{Job, LiveCopy, Record};
+use crate::policy::catalogue::{default_policy, policy};
+use crate::scheduler::Scheduler;
+
+/// Attempt numbers beyond this come from no scheduler; a store that claims them is cut short, so that counting on
+/// cannot overflow.
+const MAX_NUMBER: u32 = u32::MAX / 2;
+
+impl Scheduler {
+    pub(crate) fn on_job_submitted(&mut self, id: JobId, bag: Bag, fx: &mut Vec<Effect>) {
+        let refusal = if self.jobs.table.contains_key(&id) {
+            Err(Refused::NumberTaken)
+        } else {
+            policy(&bag.rules.policy)
+                .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))
+                .and_then(|policy| policy.admission.admit(&bag).map(|()| policy))
+        };
+        match refusal {
+            Err(why) => fx.push(Effect::JobRefused { job: id, why }),
+            Ok(policy) => {
+                let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id);
+                self.enter(id, Job::new(bag.rules, policy, rank, bag.tasks));
+                fx.push(Effect::JobAdmitted { job: id });
+            }
+        }
+    }
+
+    fn enter(&mut self, id: JobId, mut job: Job) {
+        self.jobs.arrivals += 1;
+        self.jobs.lines.sync(&mut job);
+        self.jobs.table.insert(id, job);
+    }
+
+    /// An acknowledged job is never refused, even if this program does not know its policy any more.
+    pub(crate) fn on_job_restored(&mut self, id: JobId, bag: Bag, progress: &Progress) {
+        if self.jobs.table.contains_key(&id) {
+            return;
+        }
+        let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
+        let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id);
+        let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
+        for (settled, into) in [
+            (&progress.finished, &mut job.finished),
+            (&progress.failed, &mut job.failed),
+            (&progress.cancelled, &mut job.cancelled),
+        ] {
+            *into = job.fresh.intersection(settled);
+            job.fresh.subtract(into);
+        }
+        (job.attempts, job.duplicates) = (progress.attempts, progress.duplicates);
+        for tried in &progress.tried {
+            self.restore_task(id, &mut job, tried);
+        }
+        self.enter(id, job);
+    }
+
+    fn restore_task(&mut self, id: JobId, job: &mut Job, tried: &Tried) {
+        let number = tried.live.iter().map(|(attempt, ..)| attempt.number).fold(tried.attempts, u32::max);
+        let number = number.min(MAX_NUMBER);
+        if job.failed.contains(tried.task) || job.cancelled.contains(tried.task) {
+            job.numbers.insert(tried.task, number);
+        }
+        if number == 0 || !job.fresh.remove(tried.task) {
+            return;
+        }
+        let mut record = Record::reborn(number, tried.failures > 0);
+        (record.failures, record.losses) = (tried.failures, tried.losses);
+        for (attempt, host_id, executing) in tried.live.iter().copied() {
+            let own = attempt.task.job == id && attempt.task.index == tried.task && attempt.number <= number;
+            if !own || record.live.iter().any(|copy| copy.attempt.number == attempt.number) {
+                continue;
+            }
+            let now = self.now;
+            let host = self.hosts.entry(host_id, now);
+            let phase = if executing { Phase::Running } else { Phase::Queued };
+            let duplicate = !record.live.is_empty();
+            let load = Load { phase, ..Load::assigned(now, duplicate, host.beat) };
+            host.books.insert(attempt, load);
+            let hold_up = host.hold_up(phase);
+            record.live.push(LiveCopy { attempt, host: host_id, suspended: false, hold_up });
+            self.reindex(host_id);
+            self.watch(host_id);
+        }
+        if record.live.is_empty() {
+            job.requeued.insert(tried.task);
+        }
+        job.records.insert(tried.task, record);
+        job.refresh(tried.task, self.settings.max_copies);
+    }
+
+    pub(crate) fn on_job_cancelled(&mut self, id: JobId, tasks: Option<&IdSet>, fx: &mut Vec<Effect>) {
+        self.cancel(id, tasks, CancelReason::Asked, fx);
+    }
+
+    pub(crate) fn on_job_retried(&mut self, id: JobId, tasks: &IdSet, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let failed = job.failed.intersection(tasks);
+        let mut reopened = job.cancelled.intersection(tasks);
+        job.failed.subtract(&failed);
+        job.cancelled.subtract(&reopened);
+        reopened.union_with(&failed);
+        if reopened.is_empty() {
+            return;
+        }
+        let mut untried = reopened.clone();
+        let tried: Vec<(u32, u32)> = job.numbers.iter().map(|(a, b)| (*a, *b)).collect();
+        for (index, number) in tried {
+            if untried.remove(index) {
+                job.numbers.remove(&index);
+                job.records.insert(index, Record::reborn(number, failed.contains(index)));
+                job.requeued.insert(index);
+            }
+        }
+        job.fresh.union_with(&untried);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TasksReopened { job: id, tasks: reopened });
+    }
+
+    /// Only settled jobs are forgotten: nothing of others may be lost.
+    pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
+        if self.jobs.table.get(&id).is_some_and(Job::settled) {
+            self.jobs.table.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How long tasks of one job take, as measured. What is not here: what follows from it (prefetch, predictions).
+
+use common::{Span, Speed};
+
+/// What handling any task costs a slot beside its run time; also keeps a run time of zero from meaning no limit.
+const OVERHEAD_S: f64 = 50e-6;
+/// Weights of a measurement above ([`RISE`]) and below ([`FALL`]) the present value: one long task is taken seriously at once, since tasks
+/// behind it would have to wait, and many short ones are needed to forget it.
+const RISE: f64 = 0.5;
+const FALL: f64 = 0.05;
+
+/// Run times of one job's tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Moving average of what a task occupies a slot for, in seconds, leaning to the long ones.
+    slot_s: Option<f64>,
+    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their number.
+    work_s: f64,
+    successes: u64,
+}
+
+impl Pace {
+    /// An attempt ended by itself.
+    pub(crate) fn observe(&mut self, ran: Span, speed: Speed, success: bool) {
+        let sample = ran.secs();
+        let slot_s = self.slot_s.unwrap_or(sample);
+        let weight = if sample > slot_s { RISE } else { FALL };
+        self.slot_s = Some(slot_s + weight * (sample - slot_s));
+        if success {
+            self.work_s += sample * speed.factor();
+            self.successes += 1;
+        }
+    }
+
+    /// How many tasks fit into a window of one slot; none before the first measurement.
+    pub(crate) fn fit(&self, window: Span) -> u64 {
+        self.slot_s.map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
+    }
+
+    /// Mean work of a task, in seconds on a host of speed 1.
+    pub(crate) fn mean_work_s(&self) -> Option<f64> {
+        (self.successes > 0).then(|| self.work_s / self.successes as f64)
+    }
+}

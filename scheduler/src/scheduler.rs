@@ -1,0 +1,71 @@
+//! The door: one event in, its effects out. What is not here: the handlers themselves, which lie beside.
+
+use common::{HostId, Incarnation, Time};
+
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::host::Hosts;
+use crate::job::Jobs;
+use crate::settings::Settings;
+
+/// The scheduler: a deterministic function of its settings and of the events that it was given.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub(crate) settings: Settings,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) jobs: Jobs,
+    pub(crate) hosts: Hosts,
+    /// The time of the latest event: time never runs backwards here.
+    pub(crate) now: Time,
+}
+
+impl Scheduler {
+    /// A scheduler that knows nothing yet; attempts that it starts carry `incarnation`.
+    pub fn new(settings: Settings, incarnation: Incarnation) -> Self {
+        Self { settings, incarnation, jobs: Jobs::default(), hosts: Hosts::default(), now: Time::default() }
+    }
+
+    /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event in every state has
+    /// an answer, even if that is to do nothing. Should `now` be earlier than before, the earlier time is ignored.
+    ///
+    /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.now = self.now.max(now);
+        let delivered = self.apply(event, effects);
+        self.dispatch(delivered, effects);
+        self.hosts.announce(self.now, effects);
+    }
+
+    /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.hosts.index.checks.first().map(|(at, _)| *at)
+    }
+
+    /// Handles the event; says which host has just finished something and so may want more short tasks.
+    fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
+        match event {
+            Event::JobSubmitted { job, bag } => self.on_job_submitted(job, bag, fx),
+            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, bag, &progress),
+            Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
+            Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
+            Event::JobForgotten { job } => self.on_job_forgotten(job),
+            Event::HostJoined { host, slots, speed, owner, held } => {
+                self.on_host_joined(host, slots, speed, owner, &held, fx);
+            }
+            Event::HostHeard { host, owner, held } => self.on_host_heard(host, owner, &held, fx),
+            Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
+            Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
+            Event::HostDisconnected { host } => self.on_host_disconnected(host),
+            Event::HostLeft { host } => self.on_host_left(host, fx),
+            Event::HostDrained { host } => self.on_host_drained(host, true),
+            Event::HostUndrained { host } => self.on_host_drained(host, false),
+            Event::AttemptEnded { host, attempt, outcome, ran } => {
+                return self.on_attempt_ended(host, attempt, outcome, ran, fx);
+            }
+            Event::AttemptsReturned { host, attempts } => self.on_attempts_returned(host, &attempts, fx),
+            Event::MasterPaused { span } => self.on_master_paused(span),
+            Event::Tick => self.on_tick(fx),
+        }
+        None
+    }
+}

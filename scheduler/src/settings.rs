@@ -1,0 +1,32 @@
+//! The scheduler's few numbers. What is not here: anything that a policy of the catalogue decides.
+
+use common::Span;
+use serde::{Deserialize, Serialize};
+
+/// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// A host that is silent for this long gets no new work (default 150 s).
+    pub suspect_after: Span,
+    /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
+    pub lease: Span,
+    /// How much work of short tasks each slot may hold ready beside the one it runs (default 100 ms; 0: none).
+    pub prefetch_window: Span,
+    /// The most attempts that a host may hold beyond its slots (default 1,024).
+    pub max_prefetch: u32,
+    /// The most attempts of one task that may live at a time (default 2).
+    pub max_copies: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            suspect_after: Span::from_secs(150),
+            lease: Span::from_secs(15 * 60),
+            prefetch_window: Span::from_millis(100),
+            max_prefetch: 1_024,
+            max_copies: 2,
+        }
+    }
+}

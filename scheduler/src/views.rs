@@ -1,0 +1,205 @@
+//! What can be asked of the scheduler. Plain values; asking changes nothing.
+
+use common::attempt::Phase;
+use common::host::OwnerState;
+use common::view::{HostState, JobState, TaskCounts, TaskState};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
+
+use crate::host::{Host, Presence};
+use crate::job::{Job, Record};
+use crate::predict::{Outlook, time_left};
+use crate::scheduler::Scheduler;
+
+/// A host as the scheduler sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostStatus {
+    /// Its state.
+    pub state: HostState,
+    /// Why it is in its state, where that needs saying.
+    pub reason: Option<String>,
+    /// Since when it has been in its state.
+    pub since: Time,
+    /// When it was last heard of, in this incarnation.
+    pub heard: Option<Time>,
+    /// What it last said of its owner.
+    pub owner: OwnerState,
+    /// Whether work could be sent to it.
+    pub connected: bool,
+    /// Whether it is to get no new work.
+    pub draining: bool,
+    /// How many tasks it runs at a time.
+    pub slots: u32,
+    /// Speed of one slot.
+    pub speed: Speed,
+    /// Live attempts on its books.
+    pub attempts: Vec<AttemptId>,
+    /// Attempts that succeeded there, in this incarnation.
+    pub finished: u64,
+    /// Attempts that were lost with it, in this incarnation.
+    pub lost: u64,
+}
+
+/// A live attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveAttempt {
+    /// Which.
+    pub attempt: AttemptId,
+    /// Where.
+    pub host: HostId,
+    /// How far it is, as its host last said.
+    pub phase: Phase,
+    /// Run time so far, as its host last said, suspensions not counted.
+    pub ran: Span,
+    /// The part done, between 0 and 1, where the program reports it.
+    pub progress: Option<f32>,
+    /// When it was given to its host (or taken back from the store, or from the host's list).
+    pub assigned: Time,
+    /// Whether it was started while another one lived.
+    pub duplicate: bool,
+}
+
+impl Scheduler {
+    /// The jobs that are not forgotten.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.jobs.table.keys().copied()
+    }
+
+    /// The job's state; none where there is no such job.
+    pub fn job_state(&self, job: JobId) -> Option<JobState> {
+        self.jobs.table.get(&job).map(Job::state)
+    }
+
+    /// How many of the job's tasks are in each state. Costs nothing.
+    pub fn job_counts(&self, job: JobId) -> Option<TaskCounts> {
+        self.jobs.table.get(&job).map(Job::counts)
+    }
+
+    /// Attempts of the job started so far, and those of them that were duplicates.
+    pub fn job_attempts(&self, job: JobId) -> Option<(u64, u64)> {
+        self.jobs.table.get(&job).map(|job| (job.attempts, job.duplicates))
+    }
+
+    /// The job's tasks in this state.
+    pub fn tasks_in(&self, job: JobId, state: TaskState) -> Option<IdSet> {
+        let job = self.jobs.table.get(&job)?;
+        let recorded = || job.records.iter().filter(|(_, record)| record.state() == state).map(|(index, _)| *index);
+        Some(match state {
+            TaskState::Disclosed => IdSet::new(),
+            TaskState::Waiting => waiting(job),
+            TaskState::Running | TaskState::Suspended => recorded().collect(),
+            TaskState::Finished => job.finished.clone(),
+            TaskState::Failed => job.failed.clone(),
+            TaskState::Cancelled => job.cancelled.clone(),
+        })
+    }
+
+    /// The task's state; none where there is no such task.
+    pub fn task_state(&self, task: TaskId) -> Option<TaskState> {
+        self.jobs.table.get(&task.job)?.task_state(task.index)
+    }
+
+    /// Live attempts of the task, oldest first.
+    pub fn task_attempts(&self, task: TaskId) -> Vec<LiveAttempt> {
+        let record = self.jobs.table.get(&task.job).and_then(|job| job.records.get(&task.index));
+        record.map_or_else(Vec::new, |record| self.live(record).collect())
+    }
+
+    /// Live attempts of the job, by task, oldest first.
+    pub fn live_attempts(&self, job: JobId) -> impl Iterator<Item = LiveAttempt> + '_ {
+        let records = self.jobs.table.get(&job).into_iter().flat_map(|job| job.records.values());
+        records.flat_map(|record| self.live(record))
+    }
+
+    fn live<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = LiveAttempt> + 'a {
+        record.live.iter().filter_map(|copy| {
+            let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
+            let (attempt, host, phase, ran) = (copy.attempt, copy.host, load.phase, load.ran);
+            let (progress, assigned, duplicate) = (load.progress, load.assigned, load.duplicate);
+            Some(LiveAttempt { attempt, host, phase, ran, progress, assigned, duplicate })
+        })
+    }
+
+    /// The hosts that were ever heard of, or awaited, in this incarnation.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.hosts.table.keys().copied()
+    }
+
+    /// The host; none where it was never heard of or awaited in this incarnation.
+    pub fn host(&self, host: HostId) -> Option<HostStatus> {
+        self.hosts.table.get(&host).map(|host| HostStatus {
+            state: host.state,
+            reason: host.reason(),
+            since: host.since,
+            heard: host.heard,
+            owner: host.owner,
+            connected: host.presence == Presence::Connected,
+            draining: host.draining,
+            slots: host.slots,
+            speed: host.speed,
+            attempts: host.books.keys().copied().collect(),
+            finished: host.finished,
+            lost: host.lost,
+        })
+    }
+
+    /// When the job's last task should be done; none where nothing is known of how long its tasks take (neither a
+    /// finished one nor an estimate), where no host takes work, or where the job is settled.
+    pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
+        let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
+        let task_work_s = task_work_s(job)?;
+        let mut ahead_work_s = 0.0;
+        for rank in self.jobs.lines.waiting.range(..job.rank) {
+            let ahead = self.jobs.table.get(&rank.job)?;
+            ahead_work_s += task_work_s_or(ahead, task_work_s) * ahead.waiting() as f64;
+        }
+        let left_s = self.live_attempts(id).map(|live| self.left_s(&live, task_work_s)).collect();
+        let (slots, mean_speed) = (self.hosts.index.usable_slots, self.hosts.index.mean_speed().unwrap_or(0.0));
+        let waiting = job.waiting();
+        let left = time_left(&Outlook { waiting, task_work_s, left_s, ahead_work_s, slots, mean_speed })?;
+        Some(now + left)
+    }
+
+    /// Time that a running attempt still needs: by its own progress where it reports any, else by the mean.
+    fn left_s(&self, live: &LiveAttempt, task_work_s: f64) -> f64 {
+        let speed = self.hosts.table.get(&live.host).map_or(1.0, |host| host.speed.factor());
+        match live.progress {
+            Some(done) if done > 0.0 && live.ran > Span::ZERO => {
+                live.ran.secs() * (1.0 / f64::from(done.min(1.0)) - 1.0)
+            }
+            _ => (task_work_s / speed - live.ran.secs()).max(0.0),
+        }
+    }
+}
+
+/// What a task of the job takes, in seconds on a host of speed 1: as measured, or else as the user estimates.
+fn task_work_s(job: &Job) -> Option<f64> {
+    job.pace.mean_work_s().or(job.rules.estimate.map(Span::secs))
+}
+
+/// The same for a job that may be unknown: then like the one that asks.
+fn task_work_s_or(job: &Job, otherwise: f64) -> f64 {
+    task_work_s(job).unwrap_or(otherwise)
+}
+
+pub(crate) fn waiting(job: &Job) -> IdSet {
+    let mut waiting = job.fresh.clone();
+    waiting.union_with(&job.requeued);
+    waiting
+}
+
+impl Host {
+    /// Why it is in its state, in words, where that needs saying.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match (self.state, self.presence, self.owner) {
+            (_, Presence::Left, _) => Some("its worker shut down".to_owned()),
+            (HostState::Suspect | HostState::Lost, Presence::Awaited, _) => {
+                Some("not reconnected since the master restarted".to_owned())
+            }
+            (HostState::Suspect, ..) => Some("heartbeats are missing".to_owned()),
+            (HostState::Lost, ..) => Some("not heard of beyond its lease".to_owned()),
+            (HostState::Draining | HostState::Suspended, _, OwnerState::Present(reason)) => Some(reason.to_string()),
+            (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
+            _ => None,
+        }
+    }
+}
