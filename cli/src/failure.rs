@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// How the program exits.
     pub exit: Exit,
     /// A word for scripts.
@@ -53,17 +53,17 @@ pub struct Failure {
 
 impl Failure {
     /// A failure without a cause of its own.
-    pub fn new(exit: Exit, code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { exit, code, what: what.into(), because: None, hint: hint.into() }
     }
 
     /// Something that the user wrote makes no sense.
-    pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", what, hint)
     }
 
     /// A file or another thing of the system's did not do what was needed.
-    pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+    pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         let hint = match error.kind() {
             std::io::ErrorKind::PermissionDenied => "check who may write there, or choose another place",
             std::io::ErrorKind::StorageFull => "make room on the disk",
@@ -74,13 +74,20 @@ impl Failure {
 
     /// The failure with its cause.
     #[must_use]
-    pub fn because(mut self, cause: impl ToString) -> Self {
+    pub(crate) fn because(mut self, cause: impl ToString) -> Self {
         self.because = Some(cause.to_string());
         self
     }
 
+    /// The failure with the causes that an error names below itself.
+    fn caused(self, error: &dyn std::error::Error) -> Self {
+        let causes: Vec<String> =
+            std::iter::successors(error.source(), |e| e.source()).map(ToString::to_string).collect();
+        if causes.is_empty() { self } else { self.because(causes.join(": ")) }
+    }
+
     /// As people read it.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = format!("error: {}\n", self.what);
         if let Some(because) = &self.because {
             let _ = writeln!(out, "because: {because}");
@@ -92,7 +99,7 @@ impl Failure {
     }
 
     /// As scripts read it.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let message = match &self.because {
             Some(because) => format!("{}: {because}", self.what),
             None => self.what.clone(),
@@ -129,7 +136,8 @@ impl From<LinkError> for Failure {
             }
             LinkError::Closed(why) => {
                 let what = "the connection to the master ended";
-                Failure::new(Exit::Unreachable, "unreachable", what, "try again; the master's log says more").because(why)
+                Failure::new(Exit::Unreachable, "unreachable", what, "try again; the master's log says more")
+                    .because(why)
             }
             LinkError::WrongMaster { master, why } => {
                 let what = format!("what answers at {master} is not the master that this identity or token belongs to");
@@ -137,7 +145,8 @@ impl From<LinkError> for Failure {
                 Failure::new(Exit::NotAuthorised, "wrong-master", what, hint).because(why)
             }
             LinkError::NotAccepted(why) => {
-                let hint = "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT --join TOKEN";
+                let hint =
+                    "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT --join TOKEN";
                 Failure::new(Exit::NotAuthorised, "not-authorised", "the master does not accept this identity", hint)
                     .because(why)
             }
@@ -155,6 +164,25 @@ impl From<LinkError> for Failure {
             }
             LinkError::Damaged { .. } => Failure::new(Exit::Error, "damaged", error.to_string(), "try again"),
         }
+    }
+}
+
+impl From<master::MasterError> for Failure {
+    fn from(error: master::MasterError) -> Self {
+        let hint = match error {
+            master::MasterError::Link(error) => return error.into(),
+            master::MasterError::Config(_) => return Failure::usage(error.to_string(), "see configs/master.toml"),
+            master::MasterError::Running { .. } => "stop the other one, or give this one another --dir",
+            _ => "the log above says more",
+        };
+        Failure::new(Exit::Error, "master", error.to_string(), hint).caused(&error)
+    }
+}
+
+impl From<worker::WorkerError> for Failure {
+    fn from(error: worker::WorkerError) -> Self {
+        let hint = "the log above says more";
+        Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)
     }
 }
 

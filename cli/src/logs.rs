@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 use crate::args::Global;
 
 /// Starts logging. `serving`: the program serves until it is stopped, and what it does is worth a line.
-pub fn start(global: &Global, serving: bool) {
+pub(crate) fn start(global: &Global, serving: bool) {
     let level = match (global.verbose, serving) {
         (0, false) => "warn",
         (0, true) | (1, false) => "info",

@@ -14,7 +14,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows progress as it comes.
 #[derive(Debug)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// On a terminal.
     Bar(ProgressBar),
     /// Elsewhere.
@@ -26,12 +26,12 @@ pub enum Progress {
 
 impl Progress {
     /// A bar if standard error is a terminal.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         if std::io::stderr().is_terminal() { Progress::Bar(bar()) } else { Progress::Lines { written: None } }
     }
 
     /// Shows the jobs as they are.
-    pub fn show(&mut self, jobs: &[JobView]) {
+    pub(crate) fn show(&mut self, jobs: &[JobView]) {
         let counts = sum(jobs);
         let text = line(&counts, jobs.iter().filter_map(|job| job.predicted_finish).max(), when::now());
         match self {
@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// Writes a line that stays, above the bar.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         match self {
             Progress::Bar(bar) => bar.println(text),
             Progress::Lines { .. } => note(text),
@@ -59,7 +59,7 @@ impl Progress {
     }
 
     /// Takes the bar away.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         if let Progress::Bar(bar) = self {
             bar.finish_and_clear();
         }
@@ -102,8 +102,7 @@ fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
         (counts.failed, "failed"),
         (counts.cancelled, "cancelled"),
     ];
-    let mut parts: Vec<String> =
-        words.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let mut parts: Vec<String> = words.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     if counts.settled() == counts.total {
         parts.insert(0, format!("{} finished", counts.finished));
     } else if let Some(finish) = finish {

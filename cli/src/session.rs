@@ -13,7 +13,7 @@ use crate::state::StateDir;
 
 /// A connection as this machine's user.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub(crate) struct Session {
     client: Client,
     master: String,
 }
@@ -37,19 +37,19 @@ impl Session {
     ///
     /// # Errors
     /// If there is none, or the master is out of reach or does not accept it.
-    pub async fn open(state: &StateDir) -> Result<Self, Failure> {
+    pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
         let identity = Identity::load(&state.client())?;
         let client = Client::connect(&identity).await?;
         Ok(Self { client, master: identity.link.master })
     }
 
     /// The connection.
-    pub fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
     /// The master's address.
-    pub fn master(&self) -> &str {
+    pub(crate) fn master(&self) -> &str {
         &self.master
     }
 
@@ -57,7 +57,7 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn one(&self, request: &Request) -> Result<Reply, Failure> {
+    pub(crate) async fn one(&self, request: &Request) -> Result<Reply, Failure> {
         let reply = self.client.ask(request).await?.pop();
         reply.ok_or_else(|| unexpected(None).into())
     }
@@ -66,7 +66,7 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn jobs(&self, jobs: Selector) -> Result<Vec<JobView>, Failure> {
+    pub(crate) async fn jobs(&self, jobs: Selector) -> Result<Vec<JobView>, Failure> {
         let request = Request::Jobs { jobs, states: Vec::new() };
         Ok(collect!(self.client.ask(&request).await?, Reply::Jobs))
     }
@@ -75,7 +75,7 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn jobs_in(&self, request: &Request) -> Result<Vec<JobView>, Failure> {
+    pub(crate) async fn jobs_in(&self, request: &Request) -> Result<Vec<JobView>, Failure> {
         Ok(collect!(self.client.ask(request).await?, Reply::Jobs))
     }
 
@@ -83,7 +83,7 @@ impl Session {
     ///
     /// # Errors
     /// If there is no such job, or the connection is gone.
-    pub async fn job(&self, job: OneJob) -> Result<JobView, Failure> {
+    pub(crate) async fn job(&self, job: OneJob) -> Result<JobView, Failure> {
         let unknown = || {
             let what = match job {
                 OneJob::Id(id) => format!("there is no job {id}"),
@@ -98,7 +98,7 @@ impl Session {
     ///
     /// # Errors
     /// If there is no job at all, or the connection is gone.
-    pub async fn job_id(&self, job: OneJob) -> Result<JobId, Failure> {
+    pub(crate) async fn job_id(&self, job: OneJob) -> Result<JobId, Failure> {
         match job {
             OneJob::Id(id) => Ok(id),
             OneJob::Last => Ok(self.job(job).await?.job),
@@ -109,7 +109,12 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn tasks(&self, job: JobId, tasks: Selector, states: Vec<TaskState>) -> Result<Vec<TaskView>, Failure> {
+    pub(crate) async fn tasks(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        states: Vec<TaskState>,
+    ) -> Result<Vec<TaskView>, Failure> {
         let request = Request::Tasks { job, tasks, states };
         Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
     }
@@ -118,7 +123,7 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn outputs(&self, job: JobId, tasks: Selector) -> Result<Vec<OutputView>, Failure> {
+    pub(crate) async fn outputs(&self, job: JobId, tasks: Selector) -> Result<Vec<OutputView>, Failure> {
         let request = Request::Outputs { job, tasks };
         Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
     }
@@ -127,7 +132,7 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
+    pub(crate) async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
         Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
     }
 
@@ -135,12 +140,12 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub async fn changed(&self, request: &Request) -> Result<Vec<(JobId, u64)>, Failure> {
+    pub(crate) async fn changed(&self, request: &Request) -> Result<Vec<(JobId, u64)>, Failure> {
         Ok(collect!(self.client.ask(request).await?, Reply::Changed))
     }
 
     /// Ends the conversation.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         self.client.close().await;
     }
 }

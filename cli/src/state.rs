@@ -7,14 +7,14 @@ use crate::failure::Failure;
 
 /// The state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateDir(PathBuf);
+pub(crate) struct StateDir(PathBuf);
 
 impl StateDir {
     /// The directory given by `--dir` or `DESKGRID_DIR`, or else the usual one of this user.
     ///
     /// # Errors
     /// If none was given and the user has no home.
-    pub fn find(given: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn find(given: Option<&Path>) -> Result<Self, Failure> {
         if let Some(dir) = given {
             return Ok(Self(dir.to_owned()));
         }
@@ -25,22 +25,22 @@ impl StateDir {
     }
 
     /// The master's own room.
-    pub fn master(&self) -> PathBuf {
+    pub(crate) fn master(&self) -> PathBuf {
         self.0.join("master")
     }
 
     /// The worker's own room.
-    pub fn worker(&self) -> PathBuf {
+    pub(crate) fn worker(&self) -> PathBuf {
         self.0.join("worker")
     }
 
     /// The identity with which commands speak to the master.
-    pub fn client(&self) -> PathBuf {
+    pub(crate) fn client(&self) -> PathBuf {
         self.0.join("client")
     }
 
     /// The directory itself.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.0
     }
 }

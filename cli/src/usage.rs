@@ -14,24 +14,24 @@ use crate::output::Output;
 ///
 /// # Errors
 /// If the words are not a command.
-pub fn parse(words: &[OsString]) -> Result<Cli, Exit> {
+pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
     let color = flag(words, "--color").and_then(|value| ColorChoice::from_str(&value, true).ok());
     let command = Cli::command().color(color.unwrap_or(ColorChoice::Auto));
-    command.try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| {
-        match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                let _ = error.print();
-                Exit::Well
-            }
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                let _ = error.print();
-                Exit::Usage
-            }
-            _ => {
-                Output::failure(mode(words), &failure(&error));
-                let _ = std::io::stderr().flush();
-                Exit::Usage
-            }
+    command.try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| match error
+        .kind()
+    {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            Exit::Well
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            Exit::Usage
+        }
+        _ => {
+            Output::failure(mode(words), &failure(&error));
+            let _ = std::io::stderr().flush();
+            Exit::Usage
         }
     })
 }

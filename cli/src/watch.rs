@@ -18,7 +18,7 @@ use crate::state::StateDir;
 
 /// What to wait for, and how.
 #[derive(Debug)]
-pub struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     state: &'a StateDir,
     jobs: Selector,
     deadline: Option<Instant>,
@@ -27,7 +27,7 @@ pub struct Watch<'a> {
 
 /// How waiting ended, with the jobs as they were last seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Every job that was waited for.
     pub jobs: Vec<JobView>,
     /// Whether the time was over first.
@@ -36,7 +36,7 @@ pub struct Ended {
 
 impl Ended {
     /// The exit code that says how the jobs ended.
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         if self.timed_out {
             return Exit::TimedOut;
         }
@@ -47,7 +47,7 @@ impl Ended {
 
 impl<'a> Watch<'a> {
     /// Waits for these jobs, at most for `timeout`. `quiet`: nobody wants to see them on the way.
-    pub fn new(state: &'a StateDir, jobs: Selector, timeout: Option<Duration>, quiet: bool) -> Self {
+    pub(crate) fn new(state: &'a StateDir, jobs: Selector, timeout: Option<Duration>, quiet: bool) -> Self {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         Self { state, jobs, deadline, quiet }
     }
@@ -56,7 +56,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// If the master refuses. A master that is away is waited for.
-    pub async fn run(mut self, session: Session, mut seen: impl FnMut(&[JobView])) -> Result<Ended, Failure> {
+    pub(crate) async fn run(mut self, session: Session, mut seen: impl FnMut(&[JobView])) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));

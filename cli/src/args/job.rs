@@ -11,7 +11,7 @@ use super::value::{Dur, Jobs, OneJob};
 
 /// `deskgrid job`.
 #[derive(Debug, Subcommand)]
-pub enum JobCommand {
+pub(crate) enum JobCommand {
     /// Jobs that are not settled yet, active ones first
     #[command(after_help = "\
 Examples:
@@ -113,7 +113,7 @@ kept if it is the same; if it differs, nothing is written unless you say --force
 
 /// What to wait for.
 #[derive(Debug, Clone, Args)]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     /// Which: 7, 1-10, 1,3,5-8, all, last
     pub jobs: Jobs,
     /// Give up after this long (exit code 4) [default: never]
@@ -123,7 +123,7 @@ pub struct WaitArgs {
 
 /// A captured stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StreamName {
+pub(crate) enum StreamName {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -132,7 +132,7 @@ pub enum StreamName {
 
 /// `deskgrid task`.
 #[derive(Debug, Subcommand)]
-pub enum TaskCommand {
+pub(crate) enum TaskCommand {
     /// Tasks of a job
     #[command(after_help = "Examples:\n  deskgrid task list 7\n  deskgrid task list last --state failed")]
     List {

@@ -1,21 +1,21 @@
 //! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
 
-pub mod job;
-pub mod serve;
-pub mod submit;
-pub mod value;
+pub(crate) mod job;
+pub(crate) mod serve;
+pub(crate) mod submit;
+pub(crate) mod value;
 
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use job::{JobCommand, TaskCommand};
-pub use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
-pub use submit::SubmitArgs;
+pub(crate) use job::{JobCommand, TaskCommand};
+pub(crate) use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
+pub(crate) use submit::SubmitArgs;
 
 /// Colours of help texts and usage errors.
-pub const STYLES: Styles = Styles::styled()
+pub(crate) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
@@ -36,7 +36,7 @@ Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR, propagate_version = true)]
 #[command(subcommand_required = true, arg_required_else_help = true, infer_subcommands = false)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What holds for every command.
     #[command(flatten)]
     pub global: Global,
@@ -48,7 +48,7 @@ pub struct Cli {
 /// Flags of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Everywhere")]
-pub struct Global {
+pub(crate) struct Global {
     /// State directory [default: $XDG_STATE_HOME/deskgrid or ~/.local/state/deskgrid]
     #[arg(long, global = true, env = "DESKGRID_DIR", hide_env_values = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -68,7 +68,7 @@ pub struct Global {
 
 /// Who reads what a command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputMode {
+pub(crate) enum OutputMode {
     /// People.
     Cli,
     /// Scripts.
@@ -79,7 +79,7 @@ pub enum OutputMode {
 
 /// The nouns (and the verbs that stand alone).
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// The five-minute tour: a real master, real workers, one real bag of tasks, then all is gone again
     #[command(after_help = "\
 Examples:
@@ -129,7 +129,7 @@ Example:
 
 /// `deskgrid policy`.
 #[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
+pub(crate) enum PolicyCommand {
     /// Every policy, with where it comes from
     #[command(after_help = "Example:\n  deskgrid policy list")]
     List,

@@ -10,7 +10,7 @@ use super::value::Dur;
 
 /// `deskgrid demo`.
 #[derive(Debug, Clone, Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// How many worker processes
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub hosts: u32,
@@ -30,7 +30,7 @@ pub struct DemoArgs {
 
 /// `deskgrid master`.
 #[derive(Debug, Subcommand)]
-pub enum MasterCommand {
+pub(crate) enum MasterCommand {
     /// Run the master in the foreground
     #[command(after_help = "\
 Examples:
@@ -50,7 +50,7 @@ The first start makes the grid's own CA, and an admin identity in the same state
 
 /// `deskgrid master start`.
 #[derive(Debug, Clone, Args)]
-pub struct MasterArgs {
+pub(crate) struct MasterArgs {
     /// Where to listen (UDP) [default: 0.0.0.0:7411]
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<std::net::SocketAddr>,
@@ -67,7 +67,7 @@ pub struct MasterArgs {
 
 /// An address for HTTP, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Http {
+pub(crate) enum Http {
     /// Serve there.
     At(std::net::SocketAddr),
     /// Do not serve.
@@ -86,7 +86,7 @@ impl FromStr for Http {
 
 /// `deskgrid worker`.
 #[derive(Debug, Subcommand)]
-pub enum WorkerCommand {
+pub(crate) enum WorkerCommand {
     /// Run a worker in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
@@ -98,7 +98,7 @@ Examples:
 
 /// `deskgrid worker start`.
 #[derive(Debug, Clone, Args)]
-pub struct WorkerArgs {
+pub(crate) struct WorkerArgs {
     /// How to join, for the first start.
     #[command(flatten)]
     pub enrol: Enrol,
@@ -115,7 +115,7 @@ pub struct WorkerArgs {
 
 /// How a machine gets its identity.
 #[derive(Debug, Clone, Args)]
-pub struct Enrol {
+pub(crate) struct Enrol {
     /// The master's address
     #[arg(long, value_name = "HOST:PORT", requires = "join")]
     pub master: Option<String>,
@@ -132,7 +132,7 @@ pub struct Enrol {
 
 /// `deskgrid token`.
 #[derive(Debug, Subcommand)]
-pub enum TokenCommand {
+pub(crate) enum TokenCommand {
     /// Make a token; its secret is shown this once
     #[command(after_help = "\
 Examples:
@@ -165,7 +165,7 @@ Examples:
 
 /// `deskgrid host`.
 #[derive(Debug, Subcommand)]
-pub enum HostCommand {
+pub(crate) enum HostCommand {
     /// Every host and what it does
     #[command(after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list")]
     List,

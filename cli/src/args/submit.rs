@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::value::{Array, Dur, Limit, Pair};
 
 /// Shown below the help of `submit`.
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Placeholders in the command, the environment and paths: %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM};
 tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 
@@ -26,7 +26,7 @@ Examples:
 
 /// `deskgrid submit`.
 #[derive(Debug, Clone, Args)]
-pub struct SubmitArgs {
+pub(crate) struct SubmitArgs {
     /// What can also stand in a job file.
     #[command(flatten)]
     pub job: JobArgs,
@@ -50,7 +50,7 @@ pub struct SubmitArgs {
 /// A job, as flags or as the keys of a job file.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct JobArgs {
+pub(crate) struct JobArgs {
     /// What to call the job [default: the program's name]
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
@@ -112,7 +112,7 @@ pub struct JobArgs {
 
 impl JobArgs {
     /// These, and what they leave open from `file`. A list given here takes the place of the file's list.
-    pub fn over(self, file: JobArgs) -> JobArgs {
+    pub(crate) fn over(self, file: JobArgs) -> JobArgs {
         fn list<T>(here: Vec<T>, file: Vec<T>) -> Vec<T> {
             if here.is_empty() { file } else { here }
         }

@@ -11,22 +11,22 @@ use serde::Deserialize;
 /// A duration such as `90s` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Dur(pub Duration);
+pub(crate) struct Dur(pub Duration);
 
 /// A time limit: a duration; `auto` is kept for later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Limit(pub Duration);
+pub(crate) struct Limit(pub Duration);
 
 /// Task indices such as `1-100`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Array(pub IdSet);
+pub(crate) struct Array(pub IdSet);
 
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Pair(pub String, pub String);
+pub(crate) struct Pair(pub String, pub String);
 
 /// Exactly one job: its number, or `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum OneJob {
 
 /// Some jobs, and whether they were named as one job: that decides the shape of the answer, not how many there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// Which.
     pub selector: Selector,
     /// Whether a single number or `last` was given.
@@ -57,7 +57,7 @@ impl From<OneJob> for Selector {
 
 impl Dur {
     /// As the rest of deskgrid counts time.
-    pub fn span(self) -> Span {
+    pub(crate) fn span(self) -> Span {
         self.0.into()
     }
 }
@@ -65,7 +65,9 @@ impl Dur {
 impl FromStr for Dur {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        humantime::parse_duration(s.trim()).map(Dur).map_err(|_| format!("`{s}` is not a duration such as 90s or 1h30m"))
+        humantime::parse_duration(s.trim())
+            .map(Dur)
+            .map_err(|_| format!("`{s}` is not a duration such as 90s or 1h30m"))
     }
 }
 

@@ -70,7 +70,10 @@ pub(super) async fn run(
     let outputs = session.outputs(job.job, tasks).await?;
     let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
     if wanted.is_empty() {
-        note(&format!("no task of job {} has left a file; deskgrid task list {} shows how far they are", job.job, job.job));
+        note(&format!(
+            "no task of job {} has left a file; deskgrid task list {} shows how far they are",
+            job.job, job.job
+        ));
     }
     let planned = look(wanted, into.force).await?;
     let file = |(wanted, kept): &(Wanted, bool)| FetchedFile {

@@ -204,7 +204,9 @@ async fn change(context: &Context, session: &Session, request: Request, word: &s
         let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {tasks} tasks {word}\n");
         if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
     };
-    context.out.show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
+    context
+        .out
+        .show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
 }
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {

@@ -38,7 +38,8 @@ fn text(tasks: &[TaskView], name: &str) -> String {
 
 fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> String {
     let start = attempt.started.unwrap_or(attempt.assigned);
-    let exit = attempt.exit_code.map_or_else(|| if attempt.state.live() { "" } else { "-1" }.to_owned(), |c| c.to_string());
+    let exit =
+        attempt.exit_code.map_or_else(|| if attempt.state.live() { "" } else { "-1" }.to_owned(), |c| c.to_string());
     let cells = [
         number.to_string(),
         attempt.host.clone(),

@@ -24,7 +24,7 @@ use crate::state::StateDir;
 
 /// What every command needs.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     /// Where state lies.
     pub state: StateDir,
     /// How to print.
@@ -35,7 +35,7 @@ pub struct Context {
 ///
 /// # Errors
 /// If it could not be done.
-pub fn run(cli: Cli) -> Result<Exit, Failure> {
+pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
@@ -82,7 +82,7 @@ fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, F
 }
 
 /// Ends when the user or the system wants the program to end.
-pub async fn interrupted() {
+pub(crate) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -99,7 +99,7 @@ pub async fn interrupted() {
 }
 
 /// Ends when the program is to shut down; with `tied` also when standard input ends.
-pub async fn shutdown(tied: bool) {
+pub(crate) async fn shutdown(tied: bool) {
     if !tied {
         return interrupted().await;
     }
@@ -118,8 +118,9 @@ pub async fn shutdown(tied: bool) {
 /// The settings in a TOML file, or the defaults without one.
 fn config<T: serde::de::DeserializeOwned + Default>(path: Option<&std::path::Path>) -> Result<T, Failure> {
     let Some(path) = path else { return Ok(T::default()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::usage(format!("cannot read the configuration {}", path.display()), "check the name").because(e))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::usage(format!("cannot read the configuration {}", path.display()), "check the name").because(e)
+    })?;
     toml::from_str(&text).map_err(|error| {
         let what = format!("the configuration {} makes no sense", path.display());
         Failure::usage(what, "configs/ has a commented example of every key").because(error.to_string().trim())

@@ -1,6 +1,8 @@
 //! `deskgrid policy`: the scheduler's catalogue, as it is.
 
-use scheduler::policy::Policy;
+use std::collections::BTreeMap;
+
+use scheduler::Policy;
 use serde::Serialize;
 
 use super::Context;
@@ -19,12 +21,7 @@ struct Row {
     name: &'static str,
     source: &'static str,
     summary: &'static str,
-    admission: String,
-    ordering: String,
-    placement: String,
-    replication: String,
-    limits: String,
-    width: String,
+    stages: BTreeMap<&'static str, &'static str>,
     parameters: Vec<Parameter>,
 }
 
@@ -42,13 +39,10 @@ impl From<&Policy> for Row {
             name: policy.name,
             source: policy.source,
             summary: policy.summary,
-            admission: policy.admission.to_string(),
-            ordering: policy.ordering.to_string(),
-            placement: policy.placement.to_string(),
-            replication: policy.replication.to_string(),
-            limits: policy.limits.to_string(),
-            width: policy.width.to_string(),
-            parameters: parameters.map(|p| Parameter { name: p.name, default: p.default, meaning: p.meaning }).collect(),
+            stages: policy.answers().into_iter().collect(),
+            parameters: parameters
+                .map(|p| Parameter { name: p.name, default: p.default, meaning: p.meaning })
+                .collect(),
         }
     }
 }
@@ -82,18 +76,10 @@ fn show(context: &Context, name: &str) -> Result<(), Failure> {
     };
     let row = Row::from(policy);
     let text = || {
-        let given = |text: &str| Some(text.to_owned());
-        let mut text = facts(&[
-            ("policy", given(row.name)),
-            ("what it does", given(row.summary)),
-            ("from", given(row.source)),
-            ("admission", given(&row.admission)),
-            ("ordering", given(&row.ordering)),
-            ("placement", given(&row.placement)),
-            ("replication", given(&row.replication)),
-            ("limits", given(&row.limits)),
-            ("width", given(&row.width)),
-        ]);
+        let mut pairs = vec![("policy", row.name), ("what it does", row.summary), ("from", row.source)];
+        pairs.extend(policy.answers());
+        let mut text =
+            facts(&pairs.into_iter().map(|(name, value)| (name, Some(value.to_owned()))).collect::<Vec<_>>());
         for parameter in &row.parameters {
             text += &format!("parameter     {} = {}: {}\n", parameter.name, parameter.default, parameter.meaning);
         }

@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, Failure> {
     let mut config: worker::Config = super::config(args.config.as_deref())?;
     if let Some(slots) = args.slots {
-        config.slots = Some(slots);
+        config.slots = slots;
     }
     let dir = context.state.worker();
     let (identity, _) = identity(&dir.join("identity"), &args.enrol, Who::Worker).await?;

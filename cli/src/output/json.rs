@@ -2,9 +2,7 @@
 //!
 //! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
 
-use common::view::{
-    AttemptView, ExplainView, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView,
-};
+use common::view::{AttemptView, ExplainView, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView};
 use common::{JobId, Time};
 use serde::Serialize;
 
@@ -12,7 +10,7 @@ use super::when::iso;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Job {
+pub(crate) struct Job {
     job: u32,
     name: String,
     user: String,
@@ -34,7 +32,7 @@ pub struct Job {
 
 /// Several jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Jobs {
+pub(crate) struct Jobs {
     /// In the order of the list.
     pub jobs: Vec<Job>,
 }
@@ -71,7 +69,7 @@ impl From<&[JobView]> for Jobs {
 
 /// A submission.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Submitted {
+pub(crate) struct Submitted {
     /// The job's number; none of a dry run or a refused one.
     pub job: Option<u32>,
     /// How many tasks.
@@ -95,7 +93,7 @@ pub struct Submitted {
 
 /// A task with its attempts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Task {
+pub(crate) struct Task {
     task: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<String>,
@@ -108,7 +106,7 @@ pub struct Task {
 
 /// Several tasks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     /// In the order of their indices.
     pub tasks: Vec<Task>,
 }
@@ -171,7 +169,7 @@ impl From<&AttemptView> for Attempt {
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Host {
+pub(crate) struct Host {
     host: String,
     id: String,
     state: String,
@@ -195,7 +193,7 @@ pub struct Host {
 
 /// Several hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     /// In the order of the list.
     pub hosts: Vec<Host>,
 }
@@ -233,7 +231,7 @@ impl From<&[HostView]> for Hosts {
 
 /// A join token; `token` only when it was just made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Token {
+pub(crate) struct Token {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
     id: u32,
@@ -246,14 +244,14 @@ pub struct Token {
 
 /// Several tokens.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tokens {
+pub(crate) struct Tokens {
     /// In the order of their numbers.
     pub tokens: Vec<Token>,
 }
 
 impl Token {
     /// A token as lists show it, or with its secret.
-    pub fn new(view: &TokenView, secret: Option<String>) -> Self {
+    pub(crate) fn new(view: &TokenView, secret: Option<String>) -> Self {
         Token {
             token: secret,
             id: view.id,
@@ -268,7 +266,7 @@ impl Token {
 
 /// Which tasks wait for what, and why each host was passed over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Explained {
+pub(crate) struct Explained {
     #[serde(flatten)]
     job: Job,
     waiting: Vec<Waiting>,
@@ -289,7 +287,8 @@ struct PassedOver {
 
 impl From<&ExplainView> for Explained {
     fn from(view: &ExplainView) -> Self {
-        let waiting = view.waiting.iter().map(|(reason, tasks)| Waiting { reason: reason.clone(), tasks: tasks.clone() });
+        let waiting =
+            view.waiting.iter().map(|(reason, tasks)| Waiting { reason: reason.clone(), tasks: tasks.clone() });
         let hosts = view.hosts.iter().map(|(host, reason)| PassedOver { host: host.clone(), reason: reason.clone() });
         Explained { job: (&view.job).into(), waiting: waiting.collect(), hosts: hosts.collect() }
     }
@@ -297,7 +296,7 @@ impl From<&ExplainView> for Explained {
 
 /// What a command changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Changed {
+pub(crate) struct Changed {
     jobs: Vec<ChangedJob>,
 }
 

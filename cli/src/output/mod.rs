@@ -1,8 +1,8 @@
 //! What commands print: one value, in one of three ways, for people, for scripts, or as bare ids.
 
-pub mod json;
-pub mod table;
-pub mod when;
+pub(crate) mod json;
+pub(crate) mod table;
+pub(crate) mod when;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -13,11 +13,11 @@ use crate::args::{Global, OutputMode};
 use crate::failure::Failure;
 
 /// The version of the JSON that commands print. Raised when a field goes or changes its meaning, not when one is added.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Standard output and standard error, and how to write there.
 #[derive(Debug, Clone, Copy)]
-pub struct Output {
+pub(crate) struct Output {
     mode: OutputMode,
     color: bool,
 }
@@ -33,23 +33,23 @@ struct Document<'a, T> {
 ///
 /// # Panics
 /// Never: the bodies are maps with text keys.
-pub fn document<T: Serialize>(body: &T) -> String {
+pub(crate) fn document<T: Serialize>(body: &T) -> String {
     serde_json::to_string(&Document { schema: SCHEMA, body }).expect("structs of plain values always have a JSON form")
 }
 
 impl Output {
     /// As the flags say.
-    pub fn new(global: &Global) -> Self {
+    pub(crate) fn new(global: &Global) -> Self {
         Self { mode: global.output, color: colored(global.color) }
     }
 
     /// Who reads.
-    pub fn mode(&self) -> OutputMode {
+    pub(crate) fn mode(&self) -> OutputMode {
         self.mode
     }
 
     /// Whether standard output takes colours.
-    pub fn color(&self) -> bool {
+    pub(crate) fn color(&self) -> bool {
         self.color
     }
 
@@ -57,7 +57,7 @@ impl Output {
     ///
     /// # Errors
     /// If standard output cannot be written; nothing where its reader went away.
-    pub fn show<T: Serialize>(
+    pub(crate) fn show<T: Serialize>(
         &self,
         json: &T,
         text: impl FnOnce() -> String,
@@ -76,7 +76,7 @@ impl Output {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             // Whoever read has seen enough (`deskgrid job list | head`): there is nobody left to tell.
@@ -86,7 +86,7 @@ impl Output {
     }
 
     /// Tells how the command failed.
-    pub fn failure(mode: OutputMode, failure: &Failure) {
+    pub(crate) fn failure(mode: OutputMode, failure: &Failure) {
         let text = match mode {
             OutputMode::Json => format!("{}\n", failure.json()),
             OutputMode::Cli | OutputMode::Quiet => failure.text(),
@@ -96,7 +96,7 @@ impl Output {
 }
 
 /// Tells people something beside the value. That nobody may be listening is no reason to fail.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

@@ -5,14 +5,14 @@ use comfy_table::{Attribute, Cell, Color, Table};
 
 /// A table without lines: headings, then rows.
 #[derive(Debug)]
-pub struct Rows {
+pub(crate) struct Rows {
     table: Table,
     headings: usize,
 }
 
 impl Rows {
     /// An empty table with these headings.
-    pub fn new(headings: &[&str], color: bool) -> Self {
+    pub(crate) fn new(headings: &[&str], color: bool) -> Self {
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.force_no_tty();
@@ -24,7 +24,7 @@ impl Rows {
     }
 
     /// Adds a row; words that name a state get its colour.
-    pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<Cell> = cells
             .into_iter()
             .map(|text| match color_of(&text) {
@@ -37,7 +37,7 @@ impl Rows {
     }
 
     /// The table, or `nothing` where it has no rows.
-    pub fn text(&self, nothing: &str) -> String {
+    pub(crate) fn text(&self, nothing: &str) -> String {
         if self.table.is_empty() {
             return nothing.to_owned();
         }
@@ -46,7 +46,7 @@ impl Rows {
 }
 
 /// Text from elsewhere, with nothing in it that moves the cursor or changes the terminal.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -62,7 +62,7 @@ fn color_of(word: &str) -> Option<Color> {
 }
 
 /// Names with their values, one below the other; pairs without a value are left out.
-pub fn facts(pairs: &[(&str, Option<String>)]) -> String {
+pub(crate) fn facts(pairs: &[(&str, Option<String>)]) -> String {
     let given: Vec<_> = pairs.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
     let width = given.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     given.iter().fold(String::new(), |out, (name, value)| out + &format!("{name:width$}  {}\n", printable(value)))

@@ -5,20 +5,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Span, Time};
 
 /// ISO 8601 in UTC with microseconds.
-pub fn iso(time: Time) -> String {
+pub(crate) fn iso(time: Time) -> String {
     let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
     let since = Duration::from_micros(time.0).min(last);
     humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
 }
 
 /// Now, as the master counts time.
-pub fn now() -> Time {
+pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(Span::from(since).0)
 }
 
 /// How far `time` is from now, for people: `4m10s ago`, `in 12.0s`.
-pub fn relative(time: Time, now: Time) -> String {
+pub(crate) fn relative(time: Time, now: Time) -> String {
     if time > now { format!("in {}", time.since(now)) } else { format!("{} ago", now.since(time)) }
 }
 

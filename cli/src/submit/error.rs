@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 
 /// A job that cannot be submitted.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub(crate) enum BuildError {
     /// No command and no `--noop`.
     #[error("there is nothing to run")]
     NoCommand,
@@ -156,13 +156,17 @@ impl BuildError {
             }
             BuildError::TwoBags => "choose one".to_owned(),
             BuildError::Template(_) => "deskgrid submit --help lists the placeholders".to_owned(),
-            BuildError::NoItem { .. } => "give a list with --each-line or --from-json; for arrays use %{TASK_ID}".to_owned(),
+            BuildError::NoItem { .. } => {
+                "give a list with --each-line or --from-json; for arrays use %{TASK_ID}".to_owned()
+            }
             BuildError::InputKind { .. } => "name single files, or pack the directory into one (tar)".to_owned(),
             BuildError::InputPlaceholder { .. } => "use %{ITEM} or %{TASK_ID}".to_owned(),
             BuildError::InputName { input, .. } => format!("name it yourself: --input '{}:in.dat'", bare(input)),
             BuildError::StreamName { .. } => "a relative path such as logs/out.txt, or none".to_owned(),
             BuildError::Glob { .. } => "a pattern such as out.txt, *.csv or results/**".to_owned(),
-            BuildError::Policy { near: Some(near), .. } => format!("--policy {near}   (deskgrid policy list shows all)"),
+            BuildError::Policy { near: Some(near), .. } => {
+                format!("--policy {near}   (deskgrid policy list shows all)")
+            }
             BuildError::Policy { near: None, .. } => "deskgrid policy list".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),

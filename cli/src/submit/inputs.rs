@@ -15,7 +15,7 @@ use super::BuildError;
 
 /// An input whose files are known, but not their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedInput {
+pub(super) struct PlannedInput {
     /// Where tasks find it.
     pub name: Template,
     /// Whether it may be executed.
@@ -26,7 +26,7 @@ pub struct PlannedInput {
 
 /// The local files of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Files {
+pub(super) enum Files {
     /// Every task reads the same.
     Shared(PathBuf),
     /// One for each task, in the order of the indices.
@@ -35,7 +35,7 @@ pub enum Files {
 
 impl PlannedInput {
     /// Every file of it.
-    pub fn paths(&self) -> &[PathBuf] {
+    pub(super) fn paths(&self) -> &[PathBuf] {
         match &self.files {
             Files::Shared(path) => std::slice::from_ref(path),
             Files::PerTask(paths) => paths,
@@ -43,7 +43,7 @@ impl PlannedInput {
     }
 
     /// The input with the content of its files.
-    pub fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
+    pub(super) fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
         let source = match &self.files {
             Files::Shared(path) => Source::Shared(blob(path)),
             Files::PerTask(paths) => Source::PerTask(paths.iter().map(|path| blob(path)).collect()),

@@ -9,7 +9,7 @@ use crate::args::submit::JobArgs;
 ///
 /// # Errors
 /// If it cannot be read, or a key or value in it makes no sense: names the line.
-pub fn read(path: &Path) -> Result<JobArgs, BuildError> {
+pub(crate) fn read(path: &Path) -> Result<JobArgs, BuildError> {
     let bytes = items::read(path, "the job file")?;
     let text = String::from_utf8_lossy(&bytes);
     toml::from_str(&text).map_err(|error| {

@@ -2,15 +2,15 @@
 //!
 //! What is not here: the connection. [`plan`] needs the local files only; [`send`] uploads and submits.
 
-pub mod error;
+pub(crate) mod error;
 mod inputs;
 mod items;
 mod jobfile;
-pub mod plan;
+pub(crate) mod plan;
 mod policy;
-pub mod send;
+pub(crate) mod send;
 
-pub use error::BuildError;
-pub use jobfile::read as read_job_file;
-pub use plan::{Plan, plan};
-pub use policy::known as known_policy;
+pub(crate) use error::BuildError;
+pub(crate) use jobfile::read as read_job_file;
+pub(crate) use plan::{Plan, plan};
+pub(crate) use policy::known as known_policy;

@@ -14,7 +14,7 @@ use crate::args::submit::JobArgs;
 
 /// A job that makes sense, as far as can be said without the master.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     spec: JobSpec,
     inputs: Vec<PlannedInput>,
     /// What the user may not have meant.
@@ -25,7 +25,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Says the first thing that is wrong.
-pub fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
+pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     let tasks = tasks(args)?;
     let inputs = if args.noop {
         Vec::new()
@@ -42,7 +42,7 @@ pub fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
 
 impl Plan {
     /// Every local file that the job reads, each once.
-    pub fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<_> = self.inputs.iter().flat_map(PlannedInput::paths).cloned().collect();
         files.sort();
         files.dedup();
@@ -50,7 +50,7 @@ impl Plan {
     }
 
     /// The submission, once the content of each file is known.
-    pub fn spec(&self, blob: impl Fn(&Path) -> BlobRef) -> JobSpec {
+    pub(crate) fn spec(&self, blob: impl Fn(&Path) -> BlobRef) -> JobSpec {
         let mut spec = self.spec.clone();
         if let Work::Command(command) = &mut spec.work {
             command.inputs = self.inputs.iter().map(|input| input.filled(&blob)).collect();
@@ -59,12 +59,12 @@ impl Plan {
     }
 
     /// How many tasks it has.
-    pub fn tasks(&self) -> u64 {
+    pub(crate) fn tasks(&self) -> u64 {
         self.spec.tasks.ids.len()
     }
 
     /// What it is called.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.spec.name
     }
 }
@@ -85,9 +85,8 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
     if args.command.is_empty() {
         return Err(BuildError::NoCommand);
     }
-    let templates = |texts: &[String], place| {
-        texts.iter().map(|text| template(text, tasks, place)).collect::<Result<Vec<_>, _>>()
-    };
+    let templates =
+        |texts: &[String], place| texts.iter().map(|text| template(text, tasks, place)).collect::<Result<Vec<_>, _>>();
     let mut command = CommandSpec::new(templates(&args.command, "the command")?);
     for pair in &args.env {
         command.env.push((pair.0.clone(), template(&pair.1, tasks, "the environment")?));

@@ -3,7 +3,7 @@
 use super::BuildError;
 
 /// The policy's name as the catalogue writes it.
-pub fn known(given: &str) -> Result<String, BuildError> {
+pub(crate) fn known(given: &str) -> Result<String, BuildError> {
     let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
     match names.iter().find(|name| name.eq_ignore_ascii_case(given)) {
         Some(name) => Ok((*name).to_owned()),
@@ -12,7 +12,7 @@ pub fn known(given: &str) -> Result<String, BuildError> {
 }
 
 /// The name that was probably meant.
-pub fn nearest(given: &str, names: &[&str]) -> Option<String> {
+pub(super) fn nearest(given: &str, names: &[&str]) -> Option<String> {
     let given = given.to_uppercase();
     let likeness = |name: &&&str| strsim::jaro_winkler(&given, &name.to_uppercase());
     let best = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;

@@ -21,13 +21,13 @@ const PARALLEL: usize = 8;
 const MAX_INLINE_SPEC: usize = 128 * 1024;
 
 /// The master's answer to a submission.
-pub use common::wire::client::Reply as Answer;
+pub(crate) use common::wire::client::Reply as Answer;
 
 /// Uploads what the master does not have, and submits (or, as a dry run, only asks what would happen).
 ///
 /// # Errors
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
-pub async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
+pub(crate) async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
     let blobs = contents(client, plan.files(), dry_run).await?;
     let missing = BlobRef { hash: BlobHash([0; 32]), size: 0 };
     let spec = plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing));
@@ -39,11 +39,7 @@ pub async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bool) -> 
 }
 
 /// The content of each file: with the master too, unless it is a dry run.
-async fn contents(
-    client: &Client,
-    files: Vec<PathBuf>,
-    dry_run: bool,
-) -> Result<BTreeMap<PathBuf, BlobRef>, Failure> {
+async fn contents(client: &Client, files: Vec<PathBuf>, dry_run: bool) -> Result<BTreeMap<PathBuf, BlobRef>, Failure> {
     let (mut work, gate) = (JoinSet::new(), Arc::new(Semaphore::new(PARALLEL)));
     for path in files {
         let (client, gate) = (client.clone(), gate.clone());
