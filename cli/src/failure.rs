@@ -74,7 +74,7 @@ impl Failure {
 
     /// The failure with its cause.
     #[must_use]
-    pub(crate) fn because(mut self, cause: impl ToString) -> Self {
+    pub(crate) fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.because = Some(cause.to_string());
         self
     }

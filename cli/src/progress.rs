@@ -50,14 +50,6 @@ impl Progress {
         }
     }
 
-    /// Writes a line that stays, above the bar.
-    pub(crate) fn say(&self, text: &str) {
-        match self {
-            Progress::Bar(bar) => bar.println(text),
-            Progress::Lines { .. } => note(text),
-        }
-    }
-
     /// Takes the bar away.
     pub(crate) fn end(&self) {
         if let Progress::Bar(bar) = self {

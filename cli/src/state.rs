@@ -10,6 +10,11 @@ use crate::failure::Failure;
 pub(crate) struct StateDir(PathBuf);
 
 impl StateDir {
+    /// This directory.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
     /// The directory given by `--dir` or `DESKGRID_DIR`, or else the usual one of this user.
     ///
     /// # Errors
@@ -22,11 +27,6 @@ impl StateDir {
         usual(variable)
             .map(Self)
             .ok_or_else(|| Failure::usage("there is no home directory to keep state in", "name one with --dir DIR"))
-    }
-
-    /// The master's own room.
-    pub(crate) fn master(&self) -> PathBuf {
-        self.0.join("master")
     }
 
     /// The worker's own room.

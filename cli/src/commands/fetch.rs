@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use common::TaskId;
 use common::attempt::Stream;
@@ -12,17 +11,14 @@ use common::path::PortablePath;
 use common::selector::Selector;
 use common::view::OutputView;
 use serde::Serialize;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::Context;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
+use crate::files;
 use crate::output::note;
+use crate::parallel;
 use crate::session::Session;
-
-/// How many files are on their way at a time.
-const PARALLEL: usize = 8;
 
 /// Where the files go.
 #[derive(Debug)]
@@ -132,7 +128,7 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
         }
         Ok(planned)
     });
-    work.await.map_err(|error| interrupted(&error))?
+    work.await.map_err(|error| parallel::interrupted(&error))?
 }
 
 /// Whether the file that is there is the wanted one; nothing where none is there.
@@ -152,18 +148,12 @@ fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
 }
 
 async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Failure> {
-    let (mut work, gate) = (JoinSet::new(), Arc::new(Semaphore::new(PARALLEL)));
-    for (file, _) in planned.into_iter().filter(|(_, kept)| !kept) {
-        let (session, gate) = (session.clone(), gate.clone());
-        work.spawn(async move {
-            let _turn = gate.acquire_owned().await;
-            bring_one(&session, &file).await
-        });
-    }
-    while let Some(done) = work.join_next().await {
-        done.map_err(|error| interrupted(&error))??;
-    }
-    Ok(())
+    let new = planned.into_iter().filter(|(_, kept)| !kept).map(|(file, _)| file);
+    let one = |file: Wanted| {
+        let session = session.clone();
+        async move { bring_one(&session, &file).await }
+    };
+    parallel::each(new, one).await.map(drop)
 }
 
 async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
@@ -178,26 +168,7 @@ async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
             whole.persist(&file.path).map_err(|error| cannot(&error.error))?;
         }
     }
-    permit(&file.path, file.executable).map_err(|error| cannot(&error))
-}
-
-/// What was private on its way is now as readable as the user's files usually are.
-#[cfg(unix)]
-fn permit(path: &Path, executable: bool) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let mask = rustix::process::umask(rustix::fs::Mode::empty());
-    rustix::process::umask(mask);
-    let mode = if executable { 0o777 } else { 0o666 } & !mask.as_raw_mode();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn permit(_: &Path, _: bool) -> std::io::Result<()> {
-    Ok(())
-}
-
-fn interrupted(error: &tokio::task::JoinError) -> Failure {
-    Failure::new(Exit::Error, "internal", "work on a file was interrupted", "").because(error)
+    files::permit(&file.path, file.executable).map_err(|error| cannot(&error))
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ mod worker;
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) use submit::new_request;
+
 use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
 use crate::failure::{Exit, Failure};
 use crate::logs;

@@ -100,6 +100,6 @@ fn counted(tasks: u64) -> String {
 }
 
 /// A request id that nobody else has.
-pub(super) fn new_request() -> RequestId {
+pub(crate) fn new_request() -> RequestId {
     RequestId(Uuid::from_u128(rand::random()))
 }

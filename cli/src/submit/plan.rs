@@ -11,6 +11,7 @@ use common::{IdSet, TaskSet};
 use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
+use crate::args::value::Dur;
 
 /// A job that makes sense, as far as can be said without the master.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +140,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         max_fails: args.max_fails,
         priority: args.priority.unwrap_or(0),
         policy,
-        estimate: args.estimate.map(|estimate| estimate.span()),
+        estimate: args.estimate.map(Dur::span),
     })
 }
 

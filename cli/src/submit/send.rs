@@ -2,21 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use common::content::{BlobHash, BlobRef};
 use common::wire::client::{Reply, Request, Submission};
 use common::{JobSpec, RequestId};
 use link::Client;
 use link::client::unexpected;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::Plan;
 use crate::failure::{Exit, Failure};
+use crate::parallel;
 
-/// How many files are hashed and uploaded at a time.
-const PARALLEL: usize = 8;
 /// The longest spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
 
@@ -40,27 +36,20 @@ pub(crate) async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bo
 
 /// The content of each file: with the master too, unless it is a dry run.
 async fn contents(client: &Client, files: Vec<PathBuf>, dry_run: bool) -> Result<BTreeMap<PathBuf, BlobRef>, Failure> {
-    let (mut work, gate) = (JoinSet::new(), Arc::new(Semaphore::new(PARALLEL)));
-    for path in files {
-        let (client, gate) = (client.clone(), gate.clone());
-        work.spawn(async move {
-            let _turn = gate.acquire_owned().await;
-            let blob = if dry_run { hashed(&path).await } else { client.put_file(&path).await.map_err(Failure::from) };
-            blob.map(|blob| (path, blob))
-        });
-    }
-    let mut blobs = BTreeMap::new();
-    while let Some(done) = work.join_next().await {
-        let (path, blob) = done.map_err(|e| interrupted(&e))??;
-        blobs.insert(path, blob);
-    }
-    Ok(blobs)
+    let one = |path: PathBuf| {
+        let client = client.clone();
+        async move {
+            let blob = if dry_run { hashed(&path).await? } else { client.put_file(&path).await? };
+            Ok((path, blob))
+        }
+    };
+    Ok(parallel::each(files, one).await?.into_iter().collect())
 }
 
 async fn hashed(path: &Path) -> Result<BlobRef, Failure> {
     let path = path.to_owned();
     let hashing = tokio::task::spawn_blocking(move || link::content::hash_file(&path));
-    Ok(hashing.await.map_err(|e| interrupted(&e))??)
+    Ok(hashing.await.map_err(|error| parallel::interrupted(&error))??)
 }
 
 async fn submission(client: &Client, spec: JobSpec) -> Result<Submission, Failure> {
@@ -70,8 +59,4 @@ async fn submission(client: &Client, spec: JobSpec) -> Result<Submission, Failur
         return Ok(Submission::Inline(Box::new(spec)));
     }
     Ok(Submission::Blob(client.put_bytes(&bytes).await?))
-}
-
-fn interrupted(error: &tokio::task::JoinError) -> Failure {
-    Failure::new(Exit::Error, "internal", "work on a file was interrupted", "").because(error)
 }
