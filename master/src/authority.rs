@@ -115,7 +115,12 @@ impl Authority {
     }
 
     /// A certificate for whoever holds this public key.
-    pub(crate) fn issue(&self, key: &impl PublicKeyData, role: Role, id: Uuid) -> Result<CertificateDer<'static>, MasterError> {
+    pub(crate) fn issue(
+        &self,
+        key: &impl PublicKeyData,
+        role: Role,
+        id: Uuid,
+    ) -> Result<CertificateDer<'static>, MasterError> {
         let name = PeerName { grid: self.grid, role, id };
         let mut peer = params(&format!("deskgrid {role}"), LIFE);
         peer.subject_alt_names = vec![SanType::URI(name.to_string().try_into().map_err(failed)?)];

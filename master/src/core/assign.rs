@@ -10,7 +10,12 @@ use common::{AttemptId, Span};
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.
-pub(super) fn assignment(spec: &JobSpec, attempt: AttemptId, host: &str, limit: Option<Span>) -> Result<Assignment, BadPath> {
+pub(super) fn assignment(
+    spec: &JobSpec,
+    attempt: AttemptId,
+    host: &str,
+    limit: Option<Span>,
+) -> Result<Assignment, BadPath> {
     let work = match &spec.work {
         Work::Noop => Errand::Noop,
         Work::Command(command) => {

@@ -178,7 +178,10 @@ impl Core {
         if names.is_empty() {
             return Ok(self.hosts.keys().filter_map(|id| self.host_view(*id)).collect());
         }
-        names.iter().map(|name| self.find_host(name).and_then(|id| self.host_view(id)).ok_or_else(|| name.clone())).collect()
+        names
+            .iter()
+            .map(|name| self.find_host(name).and_then(|id| self.host_view(id)).ok_or_else(|| name.clone()))
+            .collect()
     }
 
     /// The host with this name, or of this number.
@@ -233,7 +236,8 @@ impl Core {
 
     /// How many hosts are in each state.
     pub(crate) fn host_states(&self) -> Vec<(HostState, usize)> {
-        let states: Vec<HostState> = self.hosts.keys().filter_map(|id| self.scheduler.host(*id)).map(|s| s.state).collect();
+        let states: Vec<HostState> =
+            self.hosts.keys().filter_map(|id| self.scheduler.host(*id)).map(|s| s.state).collect();
         HostState::ALL.iter().map(|state| (*state, states.iter().filter(|s| *s == state).count())).collect()
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use common::attempt::Phase;
 use common::job::Work;
 use common::view::{AttemptState, ExplainView, JobState, JobView, TaskCounts, TaskState};
 use common::wire::{Refusal, RefusalCode};
-use common::attempt::Phase;
 use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
 use scheduler::event::Bag;
 
+use super::Core;
 use super::assign::assignment;
 use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
-use super::Core;
 use crate::store::{JobRow, NewJob, StoreError};
 
 /// A job that is not settled.
@@ -70,7 +70,7 @@ impl Job {
     }
 }
 
-fn live_attempt(live: scheduler::LiveAttempt) -> LiveAttempt {
+fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
@@ -93,7 +93,11 @@ impl Core {
         let body_hash = *blake3::hash(&body).as_bytes();
         if let Some((job, before)) = self.store.job_of_request(request)? {
             return Ok(if before == body_hash {
-                Ok(Submitted { job: Some(job), again: true, predicted_finish: self.scheduler.predict_finish(job, self.now) })
+                Ok(Submitted {
+                    job: Some(job),
+                    again: true,
+                    predicted_finish: self.scheduler.predict_finish(job, self.now),
+                })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
@@ -135,9 +139,16 @@ impl Core {
             if differ { Box::new(spec.tasks.ids.iter()) } else { Box::new(spec.tasks.ids.first().into_iter()) };
         for index in tried {
             match try_out(index) {
-                Err(bad) => return invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME"),
+                Err(bad) => {
+                    return invalid(
+                        format!("task {index}: input: {bad}"),
+                        "give the input another name: --input FILE:NAME",
+                    );
+                }
                 Ok(assignment) if assignment_bytes(&assignment) > MAX_ASSIGNMENT => {
-                    let what = format!("task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes");
+                    let what = format!(
+                        "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"
+                    );
                     return invalid(what, "put long lists into an input file");
                 }
                 Ok(_) => {}
@@ -258,8 +269,9 @@ impl Core {
     pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
         let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
-        let states = states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
-        let attempts = self.scheduler.live_attempts(job).map(live_attempt).collect();
+        let states =
+            states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
+        let attempts = self.scheduler.live_attempts(job).map(|live| live_attempt(&live)).collect();
         Some(LiveJob { states, attempts })
     }
 
@@ -270,7 +282,7 @@ impl Core {
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {
             job: view,
-            waiting: why.waiting.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
+            waiting: why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
             hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
         })
     }

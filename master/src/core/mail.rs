@@ -46,7 +46,9 @@ impl HostMail {
         }
         for (id, why) in self.stop {
             match messages.last_mut() {
-                Some(ToWorker::Stop { attempts, why: before }) if *before == why && attempts.len() < FULL / ID_BYTES => {
+                Some(ToWorker::Stop { attempts, why: before })
+                    if *before == why && attempts.len() < FULL / ID_BYTES =>
+                {
                     attempts.push(id);
                 }
                 _ => messages.push(ToWorker::Stop { attempts: vec![id], why }),
@@ -95,7 +97,8 @@ mod tests {
             keep_stdout: true,
             keep_stderr: true,
         };
-        let big = |i: u32| Assignment { attempt: attempt(i), limit: None, work: Errand::Command(Box::new(command(90_000))) };
+        let big =
+            |i: u32| Assignment { attempt: attempt(i), limit: None, work: Errand::Command(Box::new(command(90_000))) };
         let ids: Vec<AttemptId> = (u32::MAX - 20_000..u32::MAX).map(attempt).collect();
         let mail = HostMail {
             assign: (0..10).map(big).collect(),

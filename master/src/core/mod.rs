@@ -24,7 +24,7 @@ use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 
 pub(crate) use hosts::{Connected, SessionId};
-pub(crate) use jobs::{LiveAttempt, LiveJob, SubmitError, Submitted};
+pub(crate) use jobs::LiveJob;
 pub(crate) use mail::HostMail;
 
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
@@ -36,6 +36,8 @@ const PAUSE: Span = Span::from_secs(5);
 
 type Work = Box<dyn FnOnce(&mut Core) -> Result<Answer, StoreError> + Send>;
 type Answer = Box<dyn FnOnce() + Send>;
+/// The core's thread, with why it ended.
+pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
 /// Gives work to the core from any task.
 #[derive(Clone)]
@@ -114,7 +116,7 @@ pub(crate) fn start(
     mut store: Writer,
     config: &Config,
     blobs: BlobStore,
-) -> Result<(Handle, Incarnation, std::thread::JoinHandle<Result<(), StoreError>>), MasterError> {
+) -> Result<(Handle, Incarnation, Thread), MasterError> {
     let incarnation = store.next_incarnation()?;
     let settings = Settings {
         suspect_after: config.suspect_after.span(),
@@ -237,4 +239,3 @@ impl Core {
         self.incarnation
     }
 }
-

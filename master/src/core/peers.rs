@@ -78,4 +78,3 @@ impl Core {
         Ok(self.store.peer(id)?.filter(|peer| peer.key_hash == *key_hash))
     }
 }
-

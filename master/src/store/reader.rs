@@ -85,11 +85,6 @@ impl Reader {
         self.with(|db| settled_rows(db, job))
     }
 
-    /// Tasks with a finished attempt.
-    pub(crate) fn finished(&self, job: JobId) -> Result<IdSet, StoreError> {
-        self.with(|db| finished_tasks(db, job))
-    }
-
     /// Hands each attempt of a range of tasks to `each`, in order.
     pub(crate) fn attempts(
         &self,
@@ -113,11 +108,8 @@ impl Reader {
 }
 
 fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
-    let attempt = AttemptId {
-        task: TaskId::new(job, row.get(0)?),
-        number: row.get(1)?,
-        incarnation: Incarnation(row.get(2)?),
-    };
+    let attempt =
+        AttemptId { task: TaskId::new(job, row.get(0)?), number: row.get(1)?, incarnation: Incarnation(row.get(2)?) };
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
     let view = AttemptView {
         attempt,

@@ -85,9 +85,10 @@ impl Writer {
         if health != "ok" {
             return Err(damaged(health));
         }
+        // Takes effect only before the first table is made.
+        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
-        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         schema::migrate(&mut db)?;
         Ok(Self { db, open: false })
     }
@@ -114,11 +115,17 @@ impl Writer {
     }
 
     /// A remembered value; `make` gives it the first time.
-    pub(crate) fn meta<const N: usize>(&mut self, key: &str, make: impl FnOnce() -> [u8; N]) -> Result<[u8; N], StoreError> {
+    pub(crate) fn meta<const N: usize>(
+        &mut self,
+        key: &str,
+        make: impl FnOnce() -> [u8; N],
+    ) -> Result<[u8; N], StoreError> {
         let found: Option<Vec<u8>> =
             self.db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?;
         match found {
-            Some(bytes) => bytes.try_into().map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length"))),
+            Some(bytes) => {
+                bytes.try_into().map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length")))
+            }
             None => {
                 let value = make();
                 self.set_meta(key, &value)?;
@@ -141,7 +148,7 @@ impl Writer {
     /// The job that this request made before, with the hash of its body.
     pub(crate) fn job_of_request(&self, request: RequestId) -> Result<Option<(JobId, [u8; 32])>, StoreError> {
         let sql = "SELECT id, body_hash FROM job WHERE request = ?";
-        Ok(self.db.query_row(sql, [request.0], |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?)
+        Ok(self.db.query_row(sql, [request.0.as_bytes()], |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?)
     }
 
     /// Remembers a job and every blob that it needs.
@@ -152,7 +159,7 @@ impl Writer {
             "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
-                new.request.0,
+                new.request.0.as_bytes(),
                 new.body_hash,
                 spec.name,
                 new.user,
@@ -215,6 +222,10 @@ impl Writer {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
+        // Gives the freed pages back to the file system, one with each step.
+        let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
+        let mut steps = vacuum.query([])?;
+        while steps.next()?.is_some() {}
         Ok(orphans)
     }
 
@@ -249,7 +260,13 @@ impl Writer {
     }
 
     /// Notes that an attempt is live no more.
-    pub(crate) fn attempt_ended(&mut self, id: AttemptId, state: AttemptState, now: Time, why: &str) -> Result<(), StoreError> {
+    pub(crate) fn attempt_ended(
+        &mut self,
+        id: AttemptId,
+        state: AttemptState,
+        now: Time,
+        why: &str,
+    ) -> Result<(), StoreError> {
         self.change(
             "UPDATE attempt SET state = ?, ended = ?, end_why = ? WHERE job = ? AND task = ? AND number = ?",
             params![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
@@ -297,7 +314,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets that these tasks had failed or were cancelled.
+    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no more.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
@@ -305,6 +322,12 @@ impl Writer {
             let mut left = row.tasks;
             left.subtract(tasks);
             self.settle(job, &left, row.state, &row.why)?;
+        }
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "UPDATE attempt SET charged = 0 WHERE job = ? AND task BETWEEN ? AND ?",
+                params![job.0, first, last],
+            )?;
         }
         Ok(())
     }
@@ -327,7 +350,13 @@ impl Writer {
     }
 
     /// Keeps how a host has done.
-    pub(crate) fn host_counts(&mut self, host: HostId, finished: u64, lost: u64, heard: Time) -> Result<(), StoreError> {
+    pub(crate) fn host_counts(
+        &mut self,
+        host: HostId,
+        finished: u64,
+        lost: u64,
+        heard: Time,
+    ) -> Result<(), StoreError> {
         self.change(
             "UPDATE host SET finished = ?, lost = ?, heard = ? WHERE id = ?",
             params![finished as i64, lost as i64, micros(heard), host.0],
@@ -359,7 +388,8 @@ impl Writer {
 
     /// Every token.
     pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
-        let mut query = self.db.prepare_cached("SELECT id, role, name, uses_left, expires, revoked FROM token ORDER BY id")?;
+        let mut query =
+            self.db.prepare_cached("SELECT id, role, name, uses_left, expires, revoked FROM token ORDER BY id")?;
         let mut rows = query.query([])?;
         let mut tokens = Vec::new();
         while let Some(row) = rows.next()? {
@@ -405,19 +435,27 @@ impl Writer {
     }
 
     /// Makes an identity known.
-    pub(crate) fn add_peer(&mut self, role: Role, name: &str, key_hash: [u8; 32], now: Time) -> Result<Peer, StoreError> {
+    pub(crate) fn add_peer(
+        &mut self,
+        role: Role,
+        name: &str,
+        key_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Peer, StoreError> {
         let id = Uuid::from_bytes(rand::random());
         let name = self.unique_name(name)?;
         let host = match role {
             Role::Worker => {
                 self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
-                Some(HostId(u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?))
+                Some(HostId(
+                    u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?,
+                ))
             }
             Role::Client | Role::Admin => None,
         };
         self.change(
             "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
-            params![id, role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
+            params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
         )?;
         Ok(Peer { id, role, name, key_hash, host })
     }
@@ -437,7 +475,7 @@ impl Writer {
     /// The identity with this number, unless it was revoked.
     pub(crate) fn peer(&self, id: Uuid) -> Result<Option<Peer>, StoreError> {
         let sql = "SELECT role, name, key_hash, host FROM peer WHERE uuid = ? AND revoked = 0";
-        let found = self.db.prepare_cached(sql)?.query_row([id], |row| {
+        let found = self.db.prepare_cached(sql)?.query_row([id.as_bytes()], |row| {
             Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get::<_, Option<u32>>(3)?))
         });
         let Some((role, name, key_hash, host)) = found.optional()? else { return Ok(None) };
