@@ -181,7 +181,20 @@ impl From<master::MasterError> for Failure {
 
 impl From<worker::WorkerError> for Failure {
     fn from(error: worker::WorkerError) -> Self {
-        let hint = "the log above says more";
+        use worker::WorkerError;
+        let hint = match error {
+            WorkerError::Content(error) => return error.into(),
+            WorkerError::NotLetIn(error) => {
+                let Failure { exit, code, what, because, hint } = error.into();
+                let cause = because.map_or(what.clone(), |because| format!("{what}: {because}"));
+                return Failure::new(exit, code, "the master does not let this worker in", hint).because(cause);
+            }
+            WorkerError::Config { .. } => {
+                return Failure::usage(error.to_string(), "see configs/worker.toml").caused(&error);
+            }
+            WorkerError::InUse(_) => "",
+            _ => "the log above says more",
+        };
         Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)
     }
 }

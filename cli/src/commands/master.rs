@@ -18,7 +18,7 @@ struct Answers<'a> {
 
 /// Serves until it is stopped.
 pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, Failure> {
-    let mut config: master::Config = super::config(args.config.as_deref())?;
+    let mut config = args.config.as_deref().map(master::Config::load).transpose()?.unwrap_or_default();
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
@@ -27,7 +27,7 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
         Some(Http::Off) => config.http = None,
         None => {}
     }
-    master::run(context.state.root(), config, shutdown(args.tied)).await?;
+    master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
     Ok(Exit::Well)
 }
 

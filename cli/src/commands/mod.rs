@@ -116,15 +116,3 @@ pub(crate) async fn shutdown(tied: bool) {
         _ = rx => {}
     }
 }
-
-/// The settings in a TOML file, or the defaults without one.
-fn config<T: serde::de::DeserializeOwned + Default>(path: Option<&std::path::Path>) -> Result<T, Failure> {
-    let Some(path) = path else { return Ok(T::default()) };
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Failure::usage(format!("cannot read the configuration {}", path.display()), "check the name").because(e)
-    })?;
-    toml::from_str(&text).map_err(|error| {
-        let what = format!("the configuration {} makes no sense", path.display());
-        Failure::usage(what, "configs/ has a commented example of every key").because(error.to_string().trim())
-    })
-}

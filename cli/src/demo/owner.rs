@@ -59,7 +59,7 @@ fn right_moment(job: &JobView) -> bool {
 
 /// The worker's owner switch: while the file is there, the owner has paused it.
 fn switch(root: &Path, host: &str) -> PathBuf {
-    root.join(host).join("worker").join("pause")
+    root.join(host).join("worker").join(worker::PAUSE_FILE)
 }
 
 /// A host in the middle of the list that works on a task.
