@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::token::Role;
 use link::identity::LinkInfo;
@@ -16,6 +17,9 @@ use crate::clock::Clock;
 use crate::core::{self, Handle};
 use crate::store::{Reader, Writer};
 use crate::{Config, MasterError, http, sessions};
+
+/// How long the word that the master goes may take to leave this machine.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// What every session needs.
 pub(crate) struct State {
@@ -72,6 +76,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
             tracing::info!("shutting down");
             endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down");
             tasks.shutdown().await;
+            let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
             Ok(())
         }
         ended = core_end => core_result(ended),

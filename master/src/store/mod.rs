@@ -6,6 +6,8 @@
 mod reader;
 mod restore;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -91,7 +91,7 @@ fn progress(db: &Connection, spec: &JobSpec, job: JobId) -> Result<Progress, Sto
         open.subtract(settled);
     }
     let mut query = db.prepare_cached(
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate FROM attempt WHERE job = ?
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
          ORDER BY task, number",
     )?;
     let mut rows = query.query([job.0])?;
@@ -106,11 +106,11 @@ fn progress(db: &Connection, spec: &JobSpec, job: JobId) -> Result<Progress, Sto
             progress.tried.push(Tried { task, attempts: 0, failures: 0, losses: 0, live: Vec::new() });
         }
         let Some(tried) = progress.tried.last_mut() else { continue };
-        let executed: bool = row.get(5)?;
+        let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
         match state.as_str() {
-            "failed" => tried.failures += 1,
-            "lost" if executed => tried.losses += 1,
+            "failed" if charged => tried.failures += 1,
+            "lost" if executed && charged => tried.losses += 1,
             "assigned" | "running" => {
                 let id = AttemptId { task: TaskId::new(job, task), number, incarnation: Incarnation(row.get(2)?) };
                 tried.live.push((id, HostId(row.get(3)?), executed));

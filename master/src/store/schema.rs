@@ -9,7 +9,8 @@ const MIGRATIONS: &[&str] = &[VERSION_1];
 
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
-/// ones stand in `settled` as ranges; all others are open.
+/// ones stand in `settled` as ranges; all others are open. `charged` says whether an attempt's failure or loss still counts
+/// against its task: a retry that somebody asked for forgives those before it.
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
@@ -35,7 +36,8 @@ CREATE TABLE attempt (
     job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, incarnation INTEGER NOT NULL,
     host INTEGER NOT NULL, state TEXT NOT NULL, duplicate INTEGER NOT NULL, assigned INTEGER NOT NULL,
     started INTEGER, ended INTEGER, ran INTEGER NOT NULL DEFAULT 0, cpu INTEGER NOT NULL DEFAULT 0,
-    suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, start_why TEXT NOT NULL, end_why TEXT, result BLOB,
+    suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, charged INTEGER NOT NULL DEFAULT 1,
+    start_why TEXT NOT NULL, end_why TEXT, result BLOB,
     PRIMARY KEY (job, task, number)) WITHOUT ROWID;
 CREATE TABLE blob_use (hash BLOB NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (hash, job)) WITHOUT ROWID;
 CREATE INDEX blob_use_by_job ON blob_use (job);

@@ -85,9 +85,10 @@ impl Writer {
         if health != "ok" {
             return Err(damaged(health));
         }
+        // Takes effect only before the first table is made.
+        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
-        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         schema::migrate(&mut db)?;
         Ok(Self { db, open: false })
     }
@@ -221,6 +222,10 @@ impl Writer {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
+        // Gives the freed pages back to the file system, one with each step.
+        let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
+        let mut steps = vacuum.query([])?;
+        while steps.next()?.is_some() {}
         Ok(orphans)
     }
 
@@ -309,7 +314,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets that these tasks had failed or were cancelled.
+    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no more.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
@@ -317,6 +322,12 @@ impl Writer {
             let mut left = row.tasks;
             left.subtract(tasks);
             self.settle(job, &left, row.state, &row.why)?;
+        }
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "UPDATE attempt SET charged = 0 WHERE job = ? AND task BETWEEN ? AND ?",
+                params![job.0, first, last],
+            )?;
         }
         Ok(())
     }
