@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use common::content::BlobHash;
 use common::wire::stream::{GetReply, Open, PutReply};
@@ -20,6 +21,8 @@ use crate::files::sync_dir;
 
 /// How much of a file is read at a time.
 const PIECE: usize = 256 * 1024;
+/// A sender that sends nothing for this long is given up: others may wait for the same content.
+const STALL: Duration = Duration::from_secs(60);
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives another handle.
 #[derive(Debug, Clone)]
@@ -219,7 +222,9 @@ impl Incoming {
 
     /// Takes the rest from the stream and says whether the whole is what was named.
     async fn receive(mut self, rx: &mut FrameReceiver, blob: &BlobRef) -> Result<PathBuf, LinkError> {
-        while let Some(bytes) = rx.raw_chunk().await? {
+        loop {
+            let stalled = |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
+            let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk()).await.map_err(stalled)?? else { break };
             self.have += bytes.len() as u64;
             if self.have > blob.size {
                 break;

@@ -125,7 +125,7 @@ impl Scheduler {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.records.get_mut(&index) else { return };
-        record.end(attempt, delivered);
+        record.end(attempt, delivered, charge == Charge::Loss);
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),

@@ -146,7 +146,8 @@ pub struct Progress {
     pub failed: IdSet,
     /// Tasks that are cancelled.
     pub cancelled: IdSet,
-    /// Unsettled tasks that have had attempts.
+    /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a retry goes on from
+    /// their highest attempt number, and all else is ignored.
     pub tried: Vec<Tried>,
     /// Attempts started so far, of all tasks.
     pub attempts: u64,

@@ -47,7 +47,8 @@ pub(crate) struct Host {
 /// Whether it can be talked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It held attempts before the master restarted, and has not joined since.
+    /// It held attempts before the master restarted, and has not joined since. Shown as suspect from the start; its
+    /// silence counts as with any other host, so that a fleet which is about to reconnect is not duplicated.
     Awaited,
     Connected,
     Disconnected,
@@ -92,7 +93,7 @@ impl Host {
             owner: OwnerState::Away,
             presence: Presence::Awaited,
             draining: false,
-            liveness: Liveness::Suspect,
+            liveness: Liveness::Alive,
             heard: None,
             silent_since: now,
             check: None,
@@ -134,6 +135,7 @@ impl Host {
         match (self.liveness, self.owner) {
             (Liveness::Lost, _) => HostState::Lost,
             (Liveness::Suspect, _) => HostState::Suspect,
+            _ if self.presence == Presence::Awaited => HostState::Suspect,
             (Liveness::Alive, _) if self.draining => HostState::Draining,
             (Liveness::Alive, OwnerState::Present(_)) => HostState::Suspended,
             (Liveness::Alive, OwnerState::Away) if self.free_slots() == 0 => HostState::Busy,

@@ -28,6 +28,7 @@ impl Scheduler {
         (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
         self.hear(id, Some(owner));
         self.reindex(id);
+        self.watch(id);
         self.reconcile(id, held, true, fx);
     }
 
@@ -72,6 +73,9 @@ impl Scheduler {
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let (attempt, max_copies) = (held.attempt, self.settings.max_copies);
         let index = attempt.task.index;
+        if self.hosts.get(id).is_some_and(|host| host.books.contains_key(&attempt)) {
+            return true;
+        }
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
         let Some(record) = job.records.get_mut(&index) else { return false };
         let given = |ended: &EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
@@ -81,7 +85,8 @@ impl Scheduler {
             // No room for one more; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
-        record.ended.remove(at);
+        // Found again, so it was not lost after all.
+        record.losses -= u32::from(record.ended.remove(at).charged);
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy { attempt, host: id, suspended: false, hold_up });

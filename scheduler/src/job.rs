@@ -82,6 +82,8 @@ pub(crate) struct EndedCopy {
     pub(crate) host: HostId,
     /// Whether its completion has been considered.
     pub(crate) delivered: bool,
+    /// Whether it is among the task's losses.
+    pub(crate) charged: bool,
 }
 
 impl Record {
@@ -91,13 +93,13 @@ impl Record {
     }
 
     /// Takes a live attempt off and remembers it.
-    pub(crate) fn end(&mut self, attempt: AttemptId, delivered: bool) {
+    pub(crate) fn end(&mut self, attempt: AttemptId, delivered: bool, charged: bool) {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return };
         let host = self.live.remove(at).host;
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
-        self.ended.push(EndedCopy { attempt, host, delivered });
+        self.ended.push(EndedCopy { attempt, host, delivered, charged });
     }
 
     /// Why the next attempt is started while none lives.

@@ -11,7 +11,7 @@ mod config;
 mod error;
 mod facts;
 mod machine;
-mod os;
+pub mod os;
 pub mod owner;
 mod session;
 pub mod spawner;

@@ -90,6 +90,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
     let _lock = lock(&dir)?;
+    // Attempts run elsewhere: their paths must not depend on where the worker was started.
+    let dir = dir.canonicalize().map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
     let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).map_err(WorkerError::Spawner)?;

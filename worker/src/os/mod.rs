@@ -7,7 +7,9 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Launcher, Process, boot_id, since_boot, spawner_main};
+pub use linux::{Launcher, Process};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{boot_id, since_boot, spawner_main};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,7 @@ use common::Span;
 
 /// What to run and how. Crosses from the worker to the process that watches over the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Launch {
+pub struct Launch {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// The whole environment.
@@ -30,7 +32,7 @@ pub(crate) struct Launch {
 
 /// What each process of an attempt may use; nothing means no limit of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Address space, in bytes.
     pub memory: Option<u64>,
     /// Length of a file that it writes, in bytes.
@@ -41,7 +43,7 @@ pub(crate) struct Limits {
 
 /// What the worker may ask of a running tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// Ask every process to end.
     Terminate,
     /// End every process.
@@ -54,7 +56,7 @@ pub(crate) enum Order {
 
 /// What the watching process says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub enum Report {
     /// It could not be started, and nothing runs; says why.
     NotStarted(String),
     /// Every process of the tree is stopped.
@@ -70,7 +72,7 @@ pub(crate) enum Report {
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Status {
+pub enum Status {
     /// By itself, with this code.
     Exited(i32),
     /// By this signal.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::wire::frame;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, set_child_subreaper, setpriority_process, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, set_child_subreaper, setrlimit};
 
 use super::spawner::Wires;
 use super::sys::{self, Reap, Stdio};
@@ -24,8 +24,6 @@ use crate::os::{Launch, Limits, Order, Report, Status};
 const DYING: Duration = Duration::from_millis(20);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
-/// The lowest priority. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
-const NICE: i32 = 19;
 
 /// The init's whole life.
 pub(super) fn run(wires: Wires, null: &File) -> ! {
@@ -149,16 +147,7 @@ fn start(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, null: &File) -> Re
     let stdin: BorrowedFd<'_> = input.as_ref().map_or(null.as_fd(), AsFd::as_fd);
     let stdio = Stdio { stdin, stdout: stdout.as_fd(), stderr: stderr.as_fd() };
     limit(launch.limits)?;
-    sys::idle_io(true);
-    // A container may forbid to change the scheduling policy: then nice alone has to do.
-    let spawned = sys::spawn(&path, &argv, &env, &at, &stdio, true).or_else(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied => sys::spawn(&path, &argv, &env, &at, &stdio, false),
-        _ => Err(error),
-    });
-    sys::idle_io(false);
-    let pid = spawned.map_err(|error| why_not(&launch.argv[0], &dir, &program, &error))?;
-    let _ = setpriority_process(Some(pid), NICE);
-    Ok(pid)
+    sys::spawn(&path, &argv, &env, &at, &stdio).map_err(|error| why_not(&launch.argv[0], &dir, &program, &error))
 }
 
 fn limit(limits: Limits) -> Result<(), String> {

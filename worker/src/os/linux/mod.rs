@@ -43,7 +43,7 @@ fn order_of(byte: u8) -> Option<Order> {
 }
 
 /// Starts commands. Holds the spawner, and starts another if it is gone.
-pub(crate) struct Launcher {
+pub struct Launcher {
     program: PathBuf,
     spawner: Mutex<Spawner>,
 }
@@ -54,7 +54,7 @@ struct Spawner {
 }
 
 /// A command that was started (or will turn out not to have been).
-pub(crate) struct Process {
+pub struct Process {
     control: UnixStream,
     inbox: Vec<u8>,
     /// What it writes to its standard output, if that is kept.
@@ -65,13 +65,19 @@ pub(crate) struct Process {
 
 impl Launcher {
     /// Starts the spawner: `program` called with [`crate::spawner::ARG`].
-    pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(program: PathBuf) -> io::Result<Self> {
         let spawner = Mutex::new(Spawner::start(&program)?);
         Ok(Self { program, spawner })
     }
 
     /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
-    pub(crate) async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
+    ///
+    /// # Errors
+    /// If no spawner can be had, or no more descriptors. That the command itself does not start is a [`Report`].
+    pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
         let bytes = postcard::to_extend(launch, vec![0; 4]).map_err(io::Error::other)?;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
@@ -140,13 +146,13 @@ impl Process {
     }
 
     /// Passes an order on. Orders after the end are of no effect.
-    pub(crate) fn order(&self, order: Order) {
+    pub fn order(&self, order: Order) {
         // A few bytes into a socket whose reader is alive always fit; if it is dead there is nothing to order.
         let _ = self.control.try_write(&[byte_of(order)]);
     }
 
     /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.
-    pub(crate) async fn report(&mut self) -> Report {
+    pub async fn report(&mut self) -> Report {
         loop {
             if let Some(report) = self.buffered() {
                 return report;

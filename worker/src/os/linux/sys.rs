@@ -1,5 +1,5 @@
 //! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a single-threaded
-//! process, posix_spawn with a scheduling policy, waiting with resource use, and waiting for SIGCHLD or a descriptor.
+//! process, starting a program without a copy of the caller, waiting with resource use, and waiting for SIGCHLD or a descriptor.
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -138,68 +138,110 @@ pub(super) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Puts the calling process into the idle IO class, which its children inherit, or back into the usual one.
-pub(super) fn idle_io(idle: bool) {
-    const WHO_PROCESS: libc::c_int = 1;
-    const CLASS_IDLE: libc::c_int = 3 << 13;
-    // SAFETY: a system call with three numbers.
-    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, if idle { CLASS_IDLE } else { 0 }) };
-}
-
-/// The descriptors that a command gets as its standard ones.
+/// The descriptors that a command gets as its standard ones. All are above 2.
 pub(super) struct Stdio<'a> {
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
 }
 
-/// Starts a program in a session of its own and in `dir`, with every signal as it is by default and, if `idle`, under
-/// SCHED_IDLE from its first instruction on. A vfork underneath: costs the same however big the caller is.
+/// What the new process needs between its birth and its program, prepared before: it may not allocate.
+struct Plan {
+    program: *const libc::c_char,
+    argv: *const *const libc::c_char,
+    env: *const *const libc::c_char,
+    dir: *const libc::c_char,
+    stdio: [libc::c_int; 3],
+    /// Why the program was not reached.
+    error: libc::c_int,
+}
+
+/// The stack on which the new process gets to its program, in bytes.
+const STACK: usize = 64 * 1024;
+/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
+const NICE: libc::c_int = 19;
+
+/// Starts a program in a session of its own and in `dir`, with every signal as it is by default, at the lowest
+/// processor and IO priority from its first instruction on. Costs the same however big the caller is.
+///
+/// posix_spawn would do, but glibc's refuses SCHED_IDLE, and to set it on the running program would come too late for
+/// what that has forked by then.
 pub(super) fn spawn(
     program: &CStr,
     argv: &[CString],
     env: &[CString],
     dir: &CStr,
     stdio: &Stdio<'_>,
-    idle: bool,
 ) -> io::Result<Pid> {
-    let pointers = |list: &[CString]| -> Vec<*mut libc::c_char> {
-        list.iter().map(|s| s.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
     };
     let (argv, env) = (pointers(argv), pointers(env));
-    let mut flags =
-        libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF | libc::c_int::from(libc::POSIX_SPAWN_SETSID);
-    if idle {
-        flags |= libc::POSIX_SPAWN_SETSCHEDULER;
-    }
-    let mut pid = 0;
-    // SAFETY: attributes and actions are initialised before use and destroyed once; all strings and both
-    // null-terminated arrays outlive the call; posix_spawn does not write through the argument pointers.
-    let error = unsafe {
-        let mut attributes = MaybeUninit::uninit();
-        let mut actions = MaybeUninit::uninit();
-        libc::posix_spawnattr_init(attributes.as_mut_ptr());
-        libc::posix_spawn_file_actions_init(actions.as_mut_ptr());
-        let (attr, act) = (attributes.as_mut_ptr(), actions.as_mut_ptr());
-        let (none, mut all) = (empty_set(), empty_set());
-        libc::sigfillset(&raw mut all);
-        let lowest: libc::sched_param = MaybeUninit::zeroed().assume_init();
-        libc::posix_spawnattr_setflags(attr, flags as libc::c_short);
-        libc::posix_spawnattr_setsigmask(attr, &raw const none);
-        libc::posix_spawnattr_setsigdefault(attr, &raw const all);
-        libc::posix_spawnattr_setschedpolicy(attr, libc::SCHED_IDLE);
-        libc::posix_spawnattr_setschedparam(attr, &raw const lowest);
-        for (fd, number) in [(stdio.stdin, 0), (stdio.stdout, 1), (stdio.stderr, 2)] {
-            libc::posix_spawn_file_actions_adddup2(act, fd.as_raw_fd(), number);
-        }
-        libc::posix_spawn_file_actions_addchdir_np(act, dir.as_ptr());
-        let error = libc::posix_spawn(&raw mut pid, program.as_ptr(), act, attr, argv.as_ptr(), env.as_ptr());
-        libc::posix_spawn_file_actions_destroy(act);
-        libc::posix_spawnattr_destroy(attr);
-        error
+    let mut plan = Plan {
+        program: program.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        dir: dir.as_ptr(),
+        stdio: [stdio.stdin, stdio.stdout, stdio.stderr].map(|fd| fd.as_raw_fd()),
+        error: 0,
     };
-    match positive(pid) {
-        Some(pid) if error == 0 => Ok(pid),
-        _ => Err(io::Error::from_raw_os_error(error)),
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by exec or exit, so
+    // the child's use of the stack (its aligned end is passed) and of `plan` is exclusive and over at the return.
+    // `become_program` only makes system calls, and all that `plan` points to outlives the call.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr_range().end;
+        libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
+    };
+    let Some(pid) = positive(pid) else { return Err(io::Error::last_os_error()) };
+    // SAFETY: a plain read; volatile because the compiler did not see the child write.
+    match unsafe { ptr::read_volatile(&raw const plan.error) } {
+        0 => Ok(pid),
+        error => {
+            // The child has exited; it is reaped here so that nobody takes it for a command.
+            // SAFETY: waiting for a child of this process.
+            unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
+            Err(io::Error::from_raw_os_error(error))
+        }
+    }
+}
+
+/// The child's way from its birth to its program.
+extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
+    // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
+    unsafe {
+        let plan = &mut *plan.cast::<Plan>();
+        libc::setsid();
+        lower_priorities();
+        for (number, fd) in plan.stdio.iter().enumerate() {
+            libc::dup2(*fd, number as libc::c_int);
+        }
+        let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        default.sa_sigaction = libc::SIG_DFL;
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::sigaction(signal, &raw const default, ptr::null_mut());
+        }
+        let none = empty_set();
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        if libc::chdir(plan.dir) == 0 {
+            libc::execve(plan.program, plan.argv, plan.env);
+        }
+        plan.error = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.
+unsafe fn lower_priorities() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: system calls with numbers and a local.
+    unsafe {
+        let lowest: libc::sched_param = MaybeUninit::zeroed().assume_init();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const lowest);
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
     }
 }

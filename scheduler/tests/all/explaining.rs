@@ -1,0 +1,112 @@
+//! Why tasks wait, why hosts were passed over, and when a job will be done.
+
+use common::attempt::Phase;
+use common::host::{OwnerState, YieldReason};
+use common::{HostId, IdSet, JobId};
+use scheduler::Event;
+
+use crate::world::{World, s};
+
+fn reasons(w: &World, job: JobId) -> Vec<String> {
+    w.scheduler.explain(job).expect("the job is there").tasks.into_iter().map(|(reason, _)| reason).collect()
+}
+
+fn passed_over(w: &World, job: JobId) -> Vec<String> {
+    w.scheduler.explain(job).expect("the job is there").hosts.into_iter().map(|(_, reason)| reason).collect()
+}
+
+#[test]
+fn without_hosts_that_is_the_reason() {
+    let mut w = World::new();
+    let job = w.job(3).submit();
+    let explanation = w.scheduler.explain(job).unwrap();
+    assert_eq!(explanation.tasks, [("no host has joined".to_owned(), IdSet::from_range(1, 3))]);
+    assert_eq!(explanation.hosts, []);
+    assert_eq!(w.scheduler.explain(JobId(9)), None);
+}
+
+#[test]
+fn busy_hosts_and_jobs_ahead_are_named() {
+    let mut w = World::new();
+    w.job(5).submit();
+    w.job(5).priority(1).submit();
+    w.host(1).joins();
+    w.host(2).joins();
+    let job = w.job(2).submit();
+    let reasons = reasons(&w, job);
+    assert_eq!(reasons, ["behind 2 jobs of higher priority or earlier arrival", "every slot is taken: 2 hosts busy"]);
+    assert_eq!(passed_over(&w, job), ["busy: 1 slot, 1 attempt held", "busy: 1 slot, 1 attempt held"]);
+}
+
+#[test]
+fn suspended_hosts_are_named_with_their_owners_reasons() {
+    let mut w = World::new();
+    w.host(1).owner(OwnerState::Present(YieldReason::InUse)).joins();
+    w.host(2).owner(OwnerState::Present(YieldReason::InUse)).joins();
+    w.host(3).owner(OwnerState::Present(YieldReason::OnBattery)).joins();
+    let job = w.job(1).submit();
+    assert_eq!(reasons(&w, job), ["all hosts suspended: 2 in-use, 1 on-battery"]);
+    assert_eq!(passed_over(&w, job)[2], "suspended: on-battery");
+}
+
+#[test]
+fn mixed_fleets_are_counted_by_state() {
+    let mut w = World::new();
+    for host in 1..=5 {
+        w.host(host).joins();
+    }
+    w.send(Event::HostDrained { host: HostId(1) });
+    w.send(Event::OwnerChanged { host: HostId(2), owner: OwnerState::Present(YieldReason::Busy) });
+    w.send(Event::HostDisconnected { host: HostId(3) });
+    w.send(Event::HostLeft { host: HostId(4) });
+    let job = w.job(2).submit();
+    let expected = "no slot is free; hosts: 1 busy, 1 draining, 1 not connected, 1 shut down, 1 suspended (1 busy)";
+    assert_eq!(reasons(&w, job), [expected]);
+    let expected = [
+        "draining: gets no new work",
+        "suspended: busy",
+        "not connected: not connected at the moment",
+        "shut down: its worker shut down",
+        "busy: 1 slot, 1 attempt held",
+    ];
+    assert_eq!(passed_over(&w, job), expected);
+}
+
+#[test]
+fn a_job_without_waiting_tasks_has_nothing_to_explain() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    w.host(1).slots(2).joins();
+    assert_eq!(reasons(&w, job), Vec::<String>::new());
+    assert_eq!(passed_over(&w, job), ["ready: no task of the job waits"]);
+}
+
+#[test]
+fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
+    let mut w = World::new();
+    let blind = w.job(1).submit();
+    assert_eq!(w.scheduler.predict_finish(blind, w.now), None);
+    w.send(Event::JobCancelled { job: blind, tasks: None });
+    w.host(1).speed(2.0).slots(2).joins();
+    let job = w.job(6).estimate(s(100)).submit();
+    // Two rounds of 50 s wait, and two tasks of 50 s run.
+    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(150)));
+    w.pass(s(60));
+    w.succeeds(HostId(1), w.books(HostId(1))[0]);
+    // Tasks take 60 s here after all; nothing was heard of the one that runs, the other has just begun.
+    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(60 + 2 * 60)));
+    w.work_off();
+    assert_eq!(w.scheduler.predict_finish(job, w.now), None, "it is finished");
+}
+
+#[test]
+fn reported_progress_beats_the_mean() {
+    let mut w = World::new();
+    let job = w.job(1).estimate(s(100)).submit();
+    let host = w.host(1).joins();
+    let mut held = w.held(host);
+    (held[0].phase, held[0].ran, held[0].progress) = (Phase::Running, s(300), Some(0.75));
+    w.heard(host, held);
+    let finish = w.scheduler.predict_finish(job, w.now).unwrap();
+    assert_eq!(finish.since(w.now), s(100));
+}

@@ -1,0 +1,287 @@
+//! Hosts: silence, suspension, coming back, leaving.
+
+use common::HostId;
+use common::attempt::Phase;
+use common::host::{OwnerState, YieldReason};
+use common::view::{HostState, JobState, TaskState};
+use scheduler::effect::{EndReason, Verdict};
+use scheduler::{Effect, Event};
+
+use crate::world::{World, abandoned, ended, s, starts, verdict};
+
+fn executing(effects: &[Effect]) -> usize {
+    effects.iter().filter(|effect| matches!(effect, Effect::Executing { .. })).count()
+}
+
+#[test]
+fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
+    let mut w = World::new();
+    let job = w.job(1).policy("FCFS").submit();
+    let silent = w.host(1).joins();
+    let attempt = w.attempt_on(silent);
+    w.pass(s(149));
+    assert_eq!(w.host_state(silent), HostState::Busy);
+    w.pass(s(1));
+    assert_eq!(w.host_state(silent), HostState::Suspect);
+    assert_eq!(w.books(silent), [attempt], "a suspect keeps its attempts");
+    w.pass(s(749));
+    assert_eq!(w.host_state(silent), HostState::Suspect);
+    let effects = w.pass(s(1));
+    assert_eq!(ended(&effects), [(attempt, EndReason::LeaseExpired(s(900)))]);
+    assert_eq!(w.host_state(silent), HostState::Lost);
+    assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+    assert_eq!(w.scheduler.host(silent).unwrap().lost, 1);
+    w.host(2).joins();
+    assert_eq!(w.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn heartbeats_renew_the_lease() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    for _ in 0..50 {
+        w.pass(s(140));
+        w.beats(host);
+    }
+    assert_eq!(w.host_state(host), HostState::Busy);
+    w.pass(s(150));
+    assert_eq!(w.host_state(host), HostState::Suspect, "from the latest heartbeat on");
+    w.beats(host);
+    assert_eq!(w.host_state(host), HostState::Busy);
+    w.pass(s(150));
+    assert_eq!(w.host_state(host), HostState::Suspect, "and again");
+}
+
+#[test]
+fn a_suspect_gets_no_new_work() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    w.pass(s(150));
+    let job = w.job(1).submit();
+    assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+    w.beats(host);
+    assert_eq!(w.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn the_masters_own_pause_is_nobodys_silence() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    w.now = w.now + s(5_000);
+    w.send(Event::MasterPaused { span: s(5_000) });
+    w.send(Event::Tick);
+    assert_eq!(w.host_state(host), HostState::Busy);
+    w.pass(s(150));
+    assert_eq!(w.host_state(host), HostState::Suspect);
+}
+
+#[test]
+fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
+    let mut w = World::new();
+    let host = w.host(1).slots(2).joins();
+    let job = w.job(1).submit();
+    let attempt = w.attempt_on(host);
+    w.send(Event::HostDisconnected { host });
+    let second = w.job(1).submit();
+    assert_eq!(w.books(host), [attempt]);
+    assert_eq!(w.task_state(second, 1), TaskState::Waiting);
+    let (_, effects) = w.host(1).slots(2).holding(attempt, Phase::Running).joins_with();
+    assert_eq!(ended(&effects), []);
+    assert_eq!(executing(&effects), 1, "it began while nobody could be told");
+    assert_eq!(w.books(host).len(), 2);
+    w.work_off();
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn suspended_is_not_lost() {
+    let mut w = World::new();
+    let job = w.job(1).policy("FCFS").submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+    w.owner_comes(host);
+    assert_eq!(w.host_state(host), HostState::Suspended);
+    assert_eq!(w.task_state(job, 1), TaskState::Suspended);
+    for _ in 0..100 {
+        w.pass(s(120));
+        w.beats(host);
+    }
+    assert_eq!(w.task_state(job, 1), TaskState::Suspended, "as long as heartbeats come, for ever");
+    w.owner_goes(host);
+    assert_eq!(w.task_state(job, 1), TaskState::Running);
+    w.work_off();
+    assert_eq!(w.scheduler.job_attempts(job), Some((1, 0)));
+}
+
+#[test]
+fn a_suspended_host_gets_no_new_work_and_says_why() {
+    let mut w = World::new();
+    let owner = OwnerState::Present(YieldReason::OnBattery);
+    let (host, effects) = w.host(1).owner(owner).joins_with();
+    let changed = Effect::HostChanged { host, state: HostState::Suspended, owner: Some(YieldReason::OnBattery) };
+    assert_eq!(effects, [changed]);
+    let job = w.job(1).submit();
+    assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+    assert_eq!(w.scheduler.host(host).unwrap().reason.as_deref(), Some("on-battery"));
+}
+
+#[test]
+fn what_a_restarted_worker_does_not_hold_any_more_is_requeued_at_once() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    let (_, effects) = w.host(1).joins_with();
+    assert_eq!(ended(&effects), [(attempt, EndReason::Forgotten)]);
+    assert_eq!(starts(&effects).len(), 1);
+}
+
+#[test]
+fn one_heartbeat_without_an_attempt_may_have_crossed_its_assignment() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    assert_eq!(ended(&w.heard(host, vec![])), []);
+    let effects = w.heard(host, vec![]);
+    assert_eq!(ended(&effects), [(attempt, EndReason::Forgotten)], "two have not");
+}
+
+#[test]
+fn a_host_that_comes_back_from_the_lost_goes_on_with_what_it_holds() {
+    let mut w = World::new();
+    let job = w.job(1).max_losses(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    for _ in 0..3 {
+        w.moves(host, Phase::Running);
+        w.send(Event::HostDisconnected { host });
+        w.pass(s(2_000));
+        assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+        let (_, effects) = w.host(1).holding(attempt, Phase::Running).joins_with();
+        assert_eq!(starts(&effects), [], "its slot is taken by the attempt that it still has");
+        assert_eq!(w.books(host), [attempt], "and that was not lost after all, so nothing is charged");
+    }
+    assert_eq!(verdict(&w.succeeds(host, attempt)), Verdict::Taken);
+}
+
+#[test]
+fn held_attempts_of_no_use_are_abandoned() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    w.send(Event::JobCancelled { job, tasks: None });
+    let (_, effects) = w.host(1).holding(attempt, Phase::Running).joins_with();
+    assert_eq!(abandoned(&effects), [attempt]);
+    let (_, effects) = w.host(2).holding(attempt, Phase::Running).joins_with();
+    assert_eq!(abandoned(&effects), [attempt], "another host's");
+}
+
+#[test]
+fn an_attempt_that_is_listed_twice_is_held_once() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    w.pass(s(2_000));
+    let (_, effects) = w.host(1).holding(attempt, Phase::Running).holding(attempt, Phase::Running).joins_with();
+    assert_eq!(abandoned(&effects), []);
+    assert_eq!(w.books(host), [attempt]);
+}
+
+#[test]
+fn a_finished_attempt_of_a_lost_host_is_waited_for_even_beyond_the_copies() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let first = w.host(1).joins();
+    let attempt = w.attempt_on(first);
+    w.moves(first, Phase::Running);
+    w.pass(s(2_000));
+    let second = w.host(2).joins();
+    w.moves(second, Phase::Running);
+    w.owner_comes(second);
+    w.host(3).joins();
+    let (_, effects) = w.host(1).holding(attempt, Phase::Ended).joins_with();
+    assert_eq!(abandoned(&effects), []);
+    assert_eq!(w.books(first), []);
+    assert_eq!(verdict(&w.succeeds(first, attempt)), Verdict::Taken);
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn a_host_that_leaves_in_order_charges_nobody() {
+    let mut w = World::new();
+    let job = w.job(2).max_losses(0).submit();
+    let host = w.host(1).slots(2).joins();
+    w.moves(host, Phase::Running);
+    let effects = w.send(Event::HostLeft { host });
+    assert_eq!(ended(&effects).len(), 2);
+    assert!(ended(&effects).iter().all(|(_, why)| *why == EndReason::HostLeft));
+    assert_eq!(w.scheduler.job_counts(job).unwrap().waiting, 2);
+    assert_eq!(w.heard(host, vec![]), [], "nothing is heard from it until it joins again");
+    w.host(1).joins();
+    assert_eq!(w.scheduler.job_counts(job).unwrap().running, 1);
+}
+
+#[test]
+fn a_draining_host_finishes_what_it_has() {
+    let mut w = World::new();
+    let job = w.job(2).submit();
+    let host = w.host(1).joins();
+    w.send(Event::HostDrained { host });
+    assert_eq!(w.host_state(host), HostState::Draining);
+    w.succeeds(host, w.attempt_on(host));
+    assert_eq!(w.books(host), []);
+    w.host(1).joins();
+    assert_eq!(w.books(host), [], "a drain outlives a reconnection");
+    w.send(Event::HostUndrained { host });
+    w.work_off();
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn after_a_restart_hosts_have_a_full_lease_to_come_back() {
+    let mut w = World::new();
+    let job = w.job(2).submit();
+    let host = w.host(1).slots(2).joins();
+    let held = w.books(host);
+    w.now = w.now + s(3_600);
+    w.restart();
+    assert_eq!(w.host_state(host), HostState::Suspect);
+    let reason = w.scheduler.host(host).unwrap().reason;
+    assert_eq!(reason.as_deref(), Some("not reconnected since the master restarted"));
+    let other = w.host(2).joins();
+    assert_eq!(w.books(other), [], "a fleet that is about to reconnect is not duplicated");
+    w.pass(s(899));
+    assert_eq!(w.books(host), held);
+    w.pass(s(1));
+    assert_eq!(w.host_state(host), HostState::Lost);
+    assert_eq!(w.scheduler.job_counts(job).unwrap().suspended, 0);
+}
+
+#[test]
+fn events_from_hosts_that_nobody_knows_change_nothing() {
+    let mut w = World::new();
+    let host = HostId(66);
+    assert_eq!(w.heard(host, vec![]), []);
+    assert_eq!(w.send(Event::OwnerChanged { host, owner: OwnerState::Away }), []);
+    assert_eq!(w.send(Event::HostDisconnected { host }), []);
+    assert_eq!(w.send(Event::HostLeft { host }), []);
+    assert_eq!(w.send(Event::AttemptsReturned { host, attempts: vec![] }), []);
+    assert_eq!(w.scheduler.host(host), None);
+}
+
+#[test]
+fn time_that_runs_backwards_is_ignored() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    w.pass(s(100));
+    w.beats(host);
+    w.now = common::Time(0);
+    w.beats(host);
+    assert_eq!(w.scheduler.host(host).unwrap().heard, Some(common::Time(101_000_000)));
+}

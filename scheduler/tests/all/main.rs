@@ -1,0 +1,12 @@
+//! The scheduler's tests: behaviours one by one, properties over random and hostile events, a golden for each policy.
+//! All of them go through one door, [`world::World`], which checks every step against an independent [`model::Model`].
+
+mod explaining;
+mod goldens;
+mod hosts;
+mod jobs;
+mod model;
+mod placing;
+mod properties;
+mod retries;
+mod world;

@@ -1,0 +1,637 @@
+//! An independent account of what the scheduler may do: it reads the events and the effects, keeps its own plain books,
+//! and after every step compares them with each other and with the scheduler's views. It decides nothing.
+//!
+//! The invariants by name: *no task lost* (an open task waits or has a live attempt), *one visible result* (a task
+//! settles once), *one host's books* (an attempt is on the books of the one host that it was given to), *live effects*
+//! (only live attempts are stopped, ended or said to execute), *slots* (never exceeded but by prefetch), *fresh
+//! numbers* (no attempt number twice), *charges* (retries and losses as the rules say), *sums* (counts add up),
+//! *no idling* (no slot is free while a task waits).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::{Held, Outcome, Phase};
+use common::host::OwnerState;
+use common::job::Rules;
+use common::view::{HostState, JobState, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
+use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
+use scheduler::event::{Bag, Progress, Tried};
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+/// More attempts of one task than this are not all remembered; beyond it verdicts are not foreseen.
+const SURELY_REMEMBERED: u32 = 32;
+
+pub(crate) struct Model {
+    pub(crate) settings: Settings,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) jobs: BTreeMap<JobId, ModelJob>,
+    hosts: BTreeMap<HostId, ModelHost>,
+    /// Every attempt ever started.
+    pub(crate) attempts: BTreeMap<AttemptId, ModelAttempt>,
+    /// Jobs that the restarted scheduler has not been told of yet.
+    to_restore: BTreeMap<JobId, ModelJob>,
+    now: Time,
+}
+
+#[derive(Clone)]
+pub(crate) struct ModelJob {
+    rules: Rules,
+    all: BTreeSet<u32>,
+    finished: BTreeSet<u32>,
+    failed: BTreeSet<u32>,
+    cancelled: BTreeSet<u32>,
+    highest: BTreeMap<u32, u32>,
+    failures: BTreeMap<u32, u32>,
+    losses: BTreeMap<u32, u32>,
+    started: u64,
+    duplicates: u64,
+    measured: bool,
+    settled: bool,
+}
+
+struct ModelHost {
+    slots: usize,
+    owner: OwnerState,
+    joined: bool,
+    connected: bool,
+    left: bool,
+    draining: bool,
+    silent_since: Time,
+    health: Health,
+    announced: HostState,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Health {
+    Alive,
+    Suspect,
+    Lost,
+}
+
+#[derive(Clone)]
+pub(crate) struct ModelAttempt {
+    pub(crate) host: HostId,
+    pub(crate) live: bool,
+    phase: Phase,
+    delivered: bool,
+    charged: bool,
+    /// Of an earlier life of its task, or from before a restart without being live then.
+    bygone: bool,
+}
+
+impl ModelJob {
+    fn open(&self, index: u32) -> bool {
+        self.all.contains(&index) && !self.closed(index)
+    }
+
+    fn closed(&self, index: u32) -> bool {
+        self.finished.contains(&index) || self.failed.contains(&index) || self.cancelled.contains(&index)
+    }
+
+    fn all_closed(&self) -> bool {
+        self.all.iter().all(|index| self.closed(*index))
+    }
+
+    fn state(&self) -> JobState {
+        if !self.all_closed() {
+            return if self.started == 0 { JobState::Waiting } else { JobState::Running };
+        }
+        match (self.failed.is_empty(), self.cancelled.is_empty()) {
+            (false, _) => JobState::Failed,
+            (_, false) => JobState::Cancelled,
+            _ => JobState::Finished,
+        }
+    }
+}
+
+impl ModelHost {
+    fn awaited(now: Time) -> Self {
+        Self {
+            slots: 0,
+            owner: OwnerState::Away,
+            joined: false,
+            connected: false,
+            left: false,
+            draining: false,
+            silent_since: now,
+            health: Health::Alive,
+            announced: HostState::Suspect,
+        }
+    }
+
+    fn takes_work(&self) -> bool {
+        self.connected && self.health == Health::Alive && self.owner == OwnerState::Away && !self.draining
+    }
+
+    fn state(&self, live: usize) -> HostState {
+        match self.health {
+            Health::Lost => HostState::Lost,
+            Health::Suspect => HostState::Suspect,
+            Health::Alive if !self.joined => HostState::Suspect,
+            Health::Alive if self.draining => HostState::Draining,
+            Health::Alive if self.owner != OwnerState::Away => HostState::Suspended,
+            Health::Alive if live >= self.slots => HostState::Busy,
+            Health::Alive => HostState::Ready,
+        }
+    }
+}
+
+impl Model {
+    pub(crate) fn new(settings: Settings, incarnation: Incarnation) -> Self {
+        let (jobs, to_restore, hosts, attempts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { settings, incarnation, jobs, hosts, attempts, to_restore, now: Time(0) }
+    }
+
+    /// Considers one step.
+    pub(crate) fn check(&mut self, now: Time, event: &Event, effects: &[Effect], scheduler: &Scheduler) {
+        self.now = self.now.max(now);
+        let verdict = self.foresee_verdict(event);
+        self.note(event);
+        let mut listed: &[Held] = self.listed(event);
+        let mut verdicts = Vec::new();
+        for (at, effect) in effects.iter().enumerate() {
+            // Losses come first; what else a host's list brings about is seen once attempts are taken back.
+            let settles = matches!(effect, Effect::TaskSettled { .. } | Effect::TasksCancelled { .. });
+            let losing = matches!(effect, Effect::Stop { .. } | Effect::Ended { .. } | Effect::JobSettled { .. });
+            if !settles && !losing {
+                self.adopt(std::mem::take(&mut listed), event, scheduler);
+            }
+            if let Effect::Acknowledge { host, attempt, verdict } = effect {
+                let Event::AttemptEnded { host: by, attempt: of, .. } = event else { panic!("nothing was delivered") };
+                assert_eq!((host, attempt), (by, of), "acknowledges what was delivered");
+                verdicts.push(*verdict);
+            }
+            self.apply(event, effect, effects.get(at + 1));
+        }
+        self.adopt(listed, event, scheduler);
+        self.expect_verdict(event, &verdict, &verdicts);
+        self.compare(scheduler);
+    }
+
+    /// What may become of a delivered completion.
+    fn foresee_verdict(&self, event: &Event) -> Vec<Verdict> {
+        let Event::AttemptEnded { host, attempt, outcome, .. } = event else { return Vec::new() };
+        let known = self.attempts.get(attempt).filter(|known| known.host == *host);
+        if known.is_some_and(|known| known.live) {
+            return vec![Verdict::Taken];
+        }
+        let Some(job) = self.jobs.get(&attempt.task.job) else { return vec![Verdict::Unknown] };
+        if !job.open(attempt.task.index) {
+            let closed = job.closed(attempt.task.index);
+            return vec![if closed { Verdict::Late } else { Verdict::Unknown }];
+        }
+        let highest = job.highest.get(&attempt.task.index).copied().unwrap_or(0);
+        match known {
+            _ if highest >= SURELY_REMEMBERED => vec![Verdict::Taken, Verdict::Late, Verdict::Unknown],
+            Some(known) if known.bygone => vec![Verdict::Late],
+            Some(known) if outcome.success() && !known.delivered => vec![Verdict::Taken],
+            Some(_) => vec![Verdict::Late],
+            // Of another host, or made up: of no use, whatever it is called.
+            None if attempt.number <= highest => vec![Verdict::Unknown, Verdict::Late],
+            None => vec![Verdict::Unknown],
+        }
+    }
+
+    fn expect_verdict(&self, event: &Event, expected: &[Verdict], verdicts: &[Verdict]) {
+        let Event::AttemptEnded { attempt, outcome, .. } = event else { return };
+        assert_eq!(verdicts.len(), 1, "one completion of {attempt}, one acknowledgement");
+        assert!(expected.contains(&verdicts[0]), "{attempt} {outcome}: {:?} instead of {expected:?}", verdicts[0]);
+        if verdicts[0] == Verdict::Taken && outcome.success() {
+            let finished =
+                self.jobs.get(&attempt.task.job).is_some_and(|job| job.finished.contains(&attempt.task.index));
+            assert!(finished, "a result that is taken settles {attempt}");
+        }
+    }
+
+    /// What the event itself says.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::JobRestored { job, bag, progress } => {
+                let known = self.to_restore.remove(job).unwrap_or_else(|| ModelJob::new(bag));
+                self.jobs.insert(*job, ModelJob { measured: false, ..known });
+                for (_, host, _) in progress.tried.iter().flat_map(|tried| &tried.live) {
+                    self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                }
+            }
+            Event::HostJoined { host, slots, owner, .. } => {
+                let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                (host.slots, host.owner) = (*slots as usize, *owner);
+                (host.joined, host.connected, host.left) = (true, true, false);
+                (host.silent_since, host.health) = (self.now, Health::Alive);
+            }
+            Event::HostHeard { host, owner, .. } | Event::OwnerChanged { host, owner } => {
+                self.hear(*host, Some(*owner));
+            }
+            Event::AttemptsMoved { host, .. }
+            | Event::AttemptEnded { host, .. }
+            | Event::AttemptsReturned { host, .. } => self.hear(*host, None),
+            Event::HostDisconnected { host } => {
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.connected = false;
+                }
+            }
+            Event::HostLeft { host } => {
+                if let Some(host) = self.hosts.get_mut(host) {
+                    (host.left, host.connected, host.health) = (true, false, Health::Lost);
+                    host.joined = true;
+                }
+            }
+            Event::HostDrained { host } | Event::HostUndrained { host } => {
+                let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                host.draining = matches!(event, Event::HostDrained { .. });
+            }
+            Event::MasterPaused { span } => {
+                for host in self.hosts.values_mut() {
+                    host.silent_since = (host.silent_since + *span).min(self.now);
+                }
+            }
+            Event::Tick => {
+                for host in self.hosts.values_mut().filter(|host| host.health != Health::Lost) {
+                    let silent = self.now.since(host.silent_since);
+                    if silent >= self.settings.lease {
+                        host.health = Health::Lost;
+                    } else if silent >= self.settings.suspect_after {
+                        host.health = Health::Suspect;
+                    }
+                }
+            }
+            _ => {}
+        }
+        for held in self.listed(event) {
+            let Some(attempt) = self.attempts.get_mut(&held.attempt) else { continue };
+            if attempt.live && Some(attempt.host) == speaker(event) {
+                attempt.phase = held.phase;
+            }
+        }
+    }
+
+    fn hear(&mut self, id: HostId, owner: Option<OwnerState>) {
+        let Some(host) = self.hosts.get_mut(&id) else { return };
+        if host.joined && !host.left {
+            (host.silent_since, host.health) = (self.now, Health::Alive);
+            host.owner = owner.unwrap_or(host.owner);
+        }
+    }
+
+    fn listed<'a>(&self, event: &'a Event) -> &'a [Held] {
+        match event {
+            Event::HostJoined { held, .. } | Event::AttemptsMoved { held, .. } => held,
+            Event::HostHeard { held, host, .. } if self.hosts.get(host).is_some_and(|h| h.joined && !h.left) => held,
+            _ => &[],
+        }
+    }
+
+    /// Attempts that were given up and that their host still holds may have been taken back.
+    fn adopt(&mut self, listed: &[Held], event: &Event, scheduler: &Scheduler) {
+        let Some(id) = speaker(event) else { return };
+        let Some(books) = scheduler.host(id).map(|host| host.attempts) else { return };
+        for held in listed {
+            let Some(known) = self.attempts.get(&held.attempt) else { continue };
+            if known.live || !books.contains(&held.attempt) {
+                continue;
+            }
+            assert_eq!(known.host, id, "one host's books: {} is taken back by the host that had it", held.attempt);
+            assert!(!known.delivered && !known.bygone, "{} is over", held.attempt);
+            let TaskId { job, index } = held.attempt.task;
+            let live = self.live_of(held.attempt.task);
+            assert!(live.len() < self.settings.max_copies as usize, "{index} has {live:?} already");
+            let job = self.jobs.get_mut(&job).expect("the job is there");
+            assert!(job.open(index), "{} is taken back though its task is settled", held.attempt);
+            let attempt = self.attempts.get_mut(&held.attempt).expect("known");
+            (attempt.live, attempt.phase) = (true, held.phase);
+            if std::mem::take(&mut attempt.charged) {
+                *job.losses.get_mut(&index).expect("charged") -= 1;
+            }
+        }
+    }
+
+    fn live_of(&self, task: TaskId) -> Vec<AttemptId> {
+        if !self.jobs.contains_key(&task.job) {
+            return Vec::new();
+        }
+        let first = AttemptId { task, number: 0, incarnation: Incarnation(0) };
+        let own = self.attempts.range(first..).take_while(|(id, _)| id.task == task);
+        own.filter(|(_, attempt)| attempt.live).map(|(id, _)| *id).collect()
+    }
+
+    fn live_on(&self, host: HostId) -> Vec<AttemptId> {
+        let live = |(id, attempt): (&AttemptId, &ModelAttempt)| (attempt.live && attempt.host == host).then_some(*id);
+        self.attempts.iter().filter(|(id, _)| self.jobs.contains_key(&id.task.job)).filter_map(live).collect()
+    }
+
+    fn apply(&mut self, event: &Event, effect: &Effect, next: Option<&Effect>) {
+        match effect {
+            Effect::JobAdmitted { job } => {
+                let Event::JobSubmitted { job: asked, bag } = event else { panic!("nothing was submitted") };
+                assert_eq!(job, asked);
+                assert!(self.jobs.insert(*job, ModelJob::new(bag)).is_none(), "{job} is admitted twice");
+            }
+            Effect::JobRefused { job, .. } => {
+                assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
+            }
+            Effect::Start { host, attempt, limit, why } => self.on_start(*host, *attempt, *limit, why),
+            Effect::Stop { host, attempt, why } => {
+                assert!(self.is_live(*host, *attempt), "live effects: {attempt} is stopped, but not live on {host}");
+                let ended = Effect::Ended { host: *host, attempt: *attempt, why: why.clone() };
+                assert_eq!(next, Some(&ended), "what is stopped is off the books");
+            }
+            Effect::Executing { attempt } => {
+                let host = speaker(event).expect("a host says so");
+                assert!(self.is_live(host, *attempt), "live effects: {attempt} executes, but is not live on {host}");
+                assert!(self.attempts[attempt].phase.executing());
+            }
+            Effect::Ended { host, attempt, why } => self.on_ended(*host, *attempt, why),
+            Effect::Acknowledge { attempt, host, .. } => {
+                let given = self.attempts.get_mut(attempt).filter(|given| given.host == *host);
+                if let Some(given) = given {
+                    given.delivered = true;
+                }
+            }
+            Effect::Abandon { host, attempts } => {
+                for attempt in attempts {
+                    assert!(!self.is_live(*host, *attempt), "{attempt} is live on {host}, and is to be dropped");
+                    assert!(self.listed(event).iter().any(|held| held.attempt == *attempt), "{attempt} was not listed");
+                }
+            }
+            Effect::TaskSettled { task, settled } => self.on_task_settled(event, *task, settled),
+            Effect::TasksCancelled { job, tasks, .. } => {
+                let job = self.jobs.get_mut(job).expect("the job is there");
+                for index in tasks.iter() {
+                    assert!(job.open(index), "one visible result: {index} is cancelled, but settled");
+                    job.cancelled.insert(index);
+                }
+            }
+            Effect::TasksReopened { job, tasks } => self.on_reopened(*job, tasks),
+            Effect::JobSettled { job, state } => {
+                let job = self.jobs.get_mut(job).expect("the job is there");
+                assert!(!std::mem::replace(&mut job.settled, true), "a job settles once");
+                assert_eq!(job.state(), *state);
+                assert!(job.all_closed(), "a job settles when all its tasks are settled");
+            }
+            Effect::HostChanged { host, state, .. } => {
+                let live = self.live_on(*host).len();
+                let host = self.hosts.get_mut(host).expect("the host is there");
+                assert_eq!(host.state(live), *state);
+                host.announced = *state;
+            }
+        }
+    }
+
+    fn is_live(&self, host: HostId, attempt: AttemptId) -> bool {
+        self.attempts.get(&attempt).is_some_and(|known| known.live && known.host == host)
+    }
+
+    fn on_start(&mut self, host: HostId, attempt: AttemptId, limit: Option<Span>, why: &StartReason) {
+        let TaskId { job, index } = attempt.task;
+        let live = self.live_of(attempt.task);
+        let held = self.live_on(host).len();
+        let job = self.jobs.get_mut(&job).expect("the job is there");
+        let to = &self.hosts[&host];
+        assert!(to.takes_work(), "{attempt} is given to {host}, which takes no work");
+        assert!(job.open(index), "{attempt} is started, but its task is settled");
+        assert_eq!(limit, job.rules.timeout);
+        assert_eq!(attempt.incarnation, self.incarnation);
+        let highest = job.highest.insert(index, attempt.number).unwrap_or(0);
+        assert_eq!(attempt.number, highest + 1, "fresh numbers: {attempt}");
+        match why {
+            StartReason::First => assert!(highest == 0 && live.is_empty()),
+            StartReason::Retry(n) | StartReason::Requeued(n) => {
+                assert!((1..=highest).contains(n), "{attempt} follows attempt {n}");
+                assert!(live.is_empty(), "{attempt} is started beside {live:?}");
+            }
+            StartReason::Duplicate(n, _) => {
+                assert!(live.iter().any(|live| live.number == *n), "{attempt} is a copy of a live attempt");
+                assert!(live.len() < self.settings.max_copies as usize, "{attempt} is one copy too many");
+                job.duplicates += 1;
+            }
+        }
+        let most = if job.measured { to.slots + self.settings.max_prefetch as usize } else { to.slots };
+        assert!(held < most, "slots: {attempt} is given to {host}, which holds {held}");
+        job.started += 1;
+        let (phase, delivered, charged, bygone) = (Phase::Queued, false, false, false);
+        self.attempts.insert(attempt, ModelAttempt { host, live: true, phase, delivered, charged, bygone });
+    }
+
+    fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
+        assert!(self.is_live(host, attempt), "live effects: {attempt} is ended, but not live on {host}");
+        let known = self.attempts.get_mut(&attempt).expect("live");
+        known.live = false;
+        let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
+        let executing = known.phase.executing();
+        let index = attempt.task.index;
+        match why {
+            EndReason::Delivered(Outcome::Succeeded) => {}
+            EndReason::Delivered(Outcome::Stopped) | EndReason::LeaseExpired(_) | EndReason::Forgotten if executing => {
+                known.charged = true;
+                *job.losses.entry(index).or_default() += 1;
+            }
+            EndReason::Delivered(Outcome::Stopped) => {}
+            EndReason::Delivered(_) => *job.failures.entry(index).or_default() += 1,
+            _ => {}
+        }
+        if matches!(why, EndReason::Delivered(_)) {
+            job.measured = true;
+        }
+    }
+
+    fn on_task_settled(&mut self, event: &Event, task: TaskId, settled: &Settled) {
+        let live = self.live_of(task);
+        let job = self.jobs.get_mut(&task.job).expect("the job is there");
+        assert!(job.open(task.index), "one visible result: {task} is settled twice");
+        match settled {
+            Settled::Finished(attempt) => {
+                let Event::AttemptEnded { host, attempt: of, outcome, .. } = event else { panic!("nothing came") };
+                assert!(attempt == of && outcome.success() && attempt.task == task);
+                assert_eq!(self.attempts[attempt].host, *host, "the result comes from the host that had the attempt");
+                job.finished.insert(task.index);
+            }
+            Settled::Failed(attempt, _) => {
+                assert_eq!(attempt.task, task);
+                let failures = job.failures.get(&task.index).copied().unwrap_or(0);
+                assert!(failures > job.rules.retries, "charges: {task} failed {failures} times only");
+                job.failed.insert(task.index);
+            }
+            Settled::LostTooOften(n) => {
+                assert_eq!(job.losses.get(&task.index), Some(n));
+                assert!(*n > job.rules.max_losses, "charges: {task} was lost {n} times only");
+                job.failed.insert(task.index);
+            }
+        }
+        assert!(live.is_empty(), "{task} is settled while {live:?} live");
+    }
+
+    fn on_reopened(&mut self, id: JobId, tasks: &IdSet) {
+        let job = self.jobs.get_mut(&id).expect("the job is there");
+        for index in tasks.iter() {
+            let closed = job.failed.remove(&index) || job.cancelled.remove(&index);
+            assert!(closed, "{index} is reopened, but was neither failed nor cancelled");
+            job.failures.remove(&index);
+            job.losses.remove(&index);
+            for (_, old) in self.attempts.iter_mut().filter(|(a, _)| a.task == TaskId::new(id, index)) {
+                old.bygone = true;
+            }
+        }
+        job.settled = false;
+    }
+
+    /// Compares the books with what the scheduler shows.
+    fn compare(&mut self, scheduler: &Scheduler) {
+        self.jobs.retain(|id, job| {
+            let there = scheduler.job_state(*id).is_some();
+            assert!(there || job.all_closed(), "job {id} is forgotten, but not settled");
+            there
+        });
+        let (jobs, to_restore) = (&self.jobs, &self.to_restore);
+        let there = |job: JobId| jobs.contains_key(&job) || to_restore.contains_key(&job);
+        self.attempts.retain(|attempt, _| there(attempt.task.job));
+        assert_eq!(scheduler.jobs().collect::<Vec<_>>(), self.jobs.keys().copied().collect::<Vec<_>>());
+        for (id, job) in &self.jobs {
+            self.compare_job(*id, job, scheduler);
+        }
+        for (id, host) in &self.hosts {
+            let status = scheduler.host(*id).expect("every host is shown");
+            assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
+            assert_eq!(status.state, host.state(status.attempts.len()), "state of {id}");
+            assert_eq!(status.state, host.announced, "changes of {id} are announced");
+            assert!(host.health == Health::Lost || scheduler.next_wakeup().is_some(), "{id} is watched");
+        }
+    }
+
+    fn compare_job(&self, id: JobId, job: &ModelJob, scheduler: &Scheduler) {
+        assert_eq!(scheduler.job_state(id), Some(job.state()));
+        assert_eq!(job.settled, job.all_closed(), "job {id} says so when it is settled");
+        assert_eq!(scheduler.job_attempts(id), Some((job.started, job.duplicates)));
+        let over = job.rules.max_fails.is_some_and(|limit| job.failed.len() as u64 > limit);
+        assert!(!over || job.all_closed(), "job {id} goes on after too many failures");
+        let shown: Vec<AttemptId> = scheduler.live_attempts(id).map(|live| live.attempt).collect();
+        let live: Vec<AttemptId> =
+            self.attempts.iter().filter(|(a, known)| known.live && a.task.job == id).map(|(a, _)| *a).collect();
+        assert_eq!(shown.iter().copied().collect::<BTreeSet<_>>(), live.iter().copied().collect(), "job {id}");
+        assert_eq!(shown.len(), live.len());
+        let mut states: BTreeMap<TaskState, BTreeSet<u32>> = BTreeMap::new();
+        for index in &job.all {
+            let state = self.task_state(id, job, *index);
+            assert_eq!(scheduler.task_state(TaskId::new(id, *index)), Some(state), "task {id}.{index}");
+            states.entry(state).or_default().insert(*index);
+        }
+        let in_state = |state| states.get(&state).cloned().unwrap_or_default();
+        for state in TaskState::ALL {
+            let shown: BTreeSet<u32> = scheduler.tasks_in(id, *state).expect("the job is there").iter().collect();
+            assert_eq!(shown, in_state(*state), "no task lost: {state} tasks of job {id}");
+        }
+        let counts = scheduler.job_counts(id).expect("the job is there");
+        let n = |state| in_state(state).len() as u64;
+        let (waiting, running, suspended) = (n(TaskState::Waiting), n(TaskState::Running), n(TaskState::Suspended));
+        assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
+        assert_eq!(counts.total, waiting + running + suspended + counts.settled(), "sums");
+        let idle = self.hosts.iter().find(|(id, host)| host.takes_work() && self.live_on(**id).len() < host.slots);
+        if let Some((host, _)) = idle {
+            assert_eq!(waiting, 0, "no idling: tasks of job {id} wait while {host} has a free slot");
+            assert!(job.rules.policy != "DESKGRID" || !self.any_stuck(id, job), "{host} could rescue a task of {id}");
+        }
+    }
+
+    fn any_stuck(&self, id: JobId, job: &ModelJob) -> bool {
+        job.all.iter().any(|index| {
+            let live = self.live_of(TaskId::new(id, *index));
+            let stuck = |attempt: &AttemptId| {
+                let (host, phase) = (&self.hosts[&self.attempts[attempt].host], self.attempts[attempt].phase);
+                host.health == Health::Suspect || (host.owner != OwnerState::Away && phase.executing())
+            };
+            !live.is_empty() && live.len() < self.settings.max_copies as usize && live.iter().all(stuck)
+        })
+    }
+
+    fn task_state(&self, id: JobId, job: &ModelJob, index: u32) -> TaskState {
+        let live = self.live_of(TaskId::new(id, index));
+        let of = |counts: &BTreeMap<u32, u32>| counts.get(&index).copied().unwrap_or(0);
+        if job.closed(index) {
+            assert!(live.is_empty(), "{id}.{index} is settled while {live:?} live");
+        }
+        match () {
+            () if job.finished.contains(&index) => TaskState::Finished,
+            () if job.failed.contains(&index) => TaskState::Failed,
+            () if job.cancelled.contains(&index) => TaskState::Cancelled,
+            () if live.is_empty() => {
+                assert!(of(&job.failures) <= job.rules.retries, "charges: {id}.{index} should have failed");
+                assert!(of(&job.losses) <= job.rules.max_losses, "charges: {id}.{index} was lost too often");
+                TaskState::Waiting
+            }
+            () if live.iter().all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_))) => TaskState::Suspended,
+            () => TaskState::Running,
+        }
+    }
+
+    /// What the store would give back to a master that starts again.
+    pub(crate) fn restored(&self) -> Vec<Event> {
+        let set = |tasks: &BTreeSet<u32>| tasks.iter().copied().collect::<IdSet>();
+        let restore = |(id, job): (&JobId, &ModelJob)| {
+            let tried = |(index, highest): (&u32, &u32)| {
+                let live = |attempt: AttemptId| {
+                    let known = &self.attempts[&attempt];
+                    (attempt, known.host, known.phase.executing())
+                };
+                Tried {
+                    task: *index,
+                    attempts: *highest,
+                    failures: job.failures.get(index).copied().unwrap_or(0),
+                    losses: job.losses.get(index).copied().unwrap_or(0),
+                    live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
+                }
+            };
+            let progress = Progress {
+                finished: set(&job.finished),
+                failed: set(&job.failed),
+                cancelled: set(&job.cancelled),
+                tried: job.highest.iter().map(tried).collect(),
+                attempts: job.started,
+                duplicates: job.duplicates,
+            };
+            Event::JobRestored { job: *id, bag: Bag { tasks: set(&job.all), rules: job.rules.clone() }, progress }
+        };
+        self.jobs.iter().map(restore).collect()
+    }
+
+    /// The master has restarted: what was not in its store is forgotten.
+    pub(crate) fn restart(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.now = Time(0);
+        self.hosts.clear();
+        self.to_restore = std::mem::take(&mut self.jobs);
+        for attempt in self.attempts.values_mut() {
+            attempt.phase = if attempt.phase.executing() { Phase::Running } else { Phase::Queued };
+            attempt.bygone = !attempt.live;
+        }
+    }
+}
+
+impl ModelJob {
+    fn new(bag: &Bag) -> Self {
+        Self {
+            rules: bag.rules.clone(),
+            all: bag.tasks.iter().collect(),
+            finished: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            highest: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            started: 0,
+            duplicates: 0,
+            measured: false,
+            settled: false,
+        }
+    }
+}
+
+/// The host that the event comes from.
+fn speaker(event: &Event) -> Option<HostId> {
+    match event {
+        Event::HostJoined { host, .. }
+        | Event::HostHeard { host, .. }
+        | Event::AttemptsMoved { host, .. }
+        | Event::AttemptEnded { host, .. }
+        | Event::AttemptsReturned { host, .. } => Some(*host),
+        _ => None,
+    }
+}

@@ -1,0 +1,191 @@
+//! Which task goes where: placement, copies, prefetch.
+
+use common::attempt::{Outcome, Phase};
+use common::host::YieldReason;
+use common::view::TaskState;
+use common::{HostId, Span};
+use scheduler::effect::{CopyReason, StartReason};
+use scheduler::{Event, Settings, catalogue};
+
+use crate::world::{World, s, starts};
+
+#[test]
+fn fcfs_takes_the_host_that_has_been_ready_for_longest() {
+    let mut w = World::new();
+    w.host(1).speed(1.0).joins();
+    w.pass(s(1));
+    w.host(2).speed(3.0).joins();
+    w.job(1).policy("FCFS").submit();
+    assert_eq!(w.books(HostId(1)).len(), 1);
+}
+
+#[test]
+fn pri_cr_takes_the_fastest_ready_host() {
+    let mut w = World::new();
+    for (host, speed) in [(1, 1.0), (2, 3.0), (3, 2.0), (4, 3.0)] {
+        w.host(host).speed(speed).joins();
+        w.pass(s(1));
+    }
+    w.job(3).policy("PRI-CR").submit();
+    let order: Vec<u32> = starts(&w.history[4].2).iter().map(|(host, ..)| host.0).collect();
+    assert_eq!(order, [2, 4, 3], "of equals the one that has been ready for longer");
+}
+
+#[test]
+fn a_suspended_task_is_copied_to_a_host_that_would_idle() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let first = w.host(1).joins();
+    w.moves(first, Phase::Running);
+    let second = w.host(2).joins();
+    assert_eq!(w.books(second), [], "nothing is stuck yet");
+    let effects = w.owner_comes(first);
+    let why = StartReason::Duplicate(1, CopyReason::Suspended(YieldReason::InUse));
+    assert_eq!(starts(&effects), [(second, w.attempt_on(second), why)]);
+    assert_eq!(w.task_state(job, 1), TaskState::Running);
+    assert_eq!(w.scheduler.job_attempts(job), Some((2, 1)));
+    w.host(3).joins();
+    assert_eq!(w.books(HostId(3)), [], "one copy runs: nothing is stuck any more");
+    w.moves(second, Phase::Running);
+    w.owner_comes(second);
+    assert_eq!(w.books(HostId(3)), [], "and two live attempts are enough");
+}
+
+#[test]
+fn a_task_on_a_silent_host_is_copied_before_the_lease_runs_out() {
+    let mut w = World::new();
+    w.job(1).submit();
+    w.host(1).joins();
+    let second = w.host(2).joins();
+    w.pass(s(149));
+    w.beats(second);
+    let effects = w.pass(s(1));
+    assert_eq!(starts(&effects)[0].2, StartReason::Duplicate(1, CopyReason::Suspect));
+    assert_eq!(w.books(second).len(), 1);
+}
+
+#[test]
+fn waiting_tasks_come_before_copies() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let first = w.host(1).joins();
+    w.moves(first, Phase::Running);
+    w.owner_comes(first);
+    let waiting = w.job(1).submit();
+    let second = w.host(2).joins();
+    assert_eq!(w.attempt_on(second).task.job, waiting);
+}
+
+#[test]
+fn an_unexecuted_attempt_is_given_back_and_not_copied() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let first = w.host(1).joins();
+    let second = w.host(2).joins();
+    let attempt = w.attempt_on(first);
+    w.send(Event::OwnerChanged { host: first, owner: common::host::OwnerState::Present(YieldReason::Busy) });
+    assert_eq!(w.books(second), []);
+    w.send(Event::AttemptsReturned { host: first, attempts: vec![attempt] });
+    assert_eq!(w.books(second).len(), 1);
+    assert_eq!(w.scheduler.job_attempts(job), Some((2, 0)));
+}
+
+#[test]
+fn fcfs_and_pri_cr_copy_nothing() {
+    for policy in ["FCFS", "PRI-CR"] {
+        let mut w = World::new();
+        w.job(1).policy(policy).submit();
+        let first = w.host(1).joins();
+        w.moves(first, Phase::Running);
+        let second = w.host(2).joins();
+        w.owner_comes(first);
+        assert_eq!(w.books(second), [], "{policy}");
+    }
+}
+
+#[test]
+fn short_tasks_are_prefetched_once_they_are_known_to_be_short() {
+    let mut w = World::new();
+    w.job(10_000).submit();
+    let host = w.host(1).slots(2).joins();
+    assert_eq!(w.books(host).len(), 2, "nothing is known yet");
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(10));
+    let held = w.books(host).len();
+    assert!((2 + 2 * 9..=2 + 2 * 10).contains(&held), "about 100 ms of 10 ms tasks for each slot, not {held}");
+}
+
+#[test]
+fn tasks_without_any_run_time_fill_the_host_up_to_the_limit() {
+    let mut w = World::with(Settings { max_prefetch: 100, ..Settings::default() });
+    w.job(10_000).submit();
+    let host = w.host(1).slots(2).joins();
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::ZERO);
+    assert_eq!(w.books(host).len(), 102);
+}
+
+#[test]
+fn long_tasks_are_never_prefetched() {
+    let mut w = World::new();
+    w.job(100).submit();
+    let host = w.host(1).slots(2).joins();
+    for _ in 0..10 {
+        w.ends(host, w.books(host)[0], Outcome::Succeeded, s(1));
+        assert_eq!(w.books(host).len(), 2);
+    }
+}
+
+#[test]
+fn one_long_task_among_short_ones_ends_the_prefetch() {
+    let mut w = World::new();
+    w.job(1_000).submit();
+    let host = w.host(1).joins();
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+    assert!(w.books(host).len() > 10);
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
+    while w.books(host).len() > 1 {
+        w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
+    }
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
+    assert_eq!(w.books(host).len(), 1);
+}
+
+#[test]
+fn no_host_prefetches_what_another_has_a_free_slot_for() {
+    let mut w = World::new();
+    w.job(8).submit();
+    let first = w.host(1).slots(1).joins();
+    let second = w.host(2).slots(1).joins();
+    w.ends(first, w.attempt_on(first), Outcome::Succeeded, Span::from_millis(1));
+    assert_eq!(w.books(second).len(), 1);
+    let held = w.books(first).len();
+    assert!(held <= 4, "no more than its share of what waits, not {held}");
+}
+
+#[test]
+fn a_returned_backlog_goes_where_there_is_room() {
+    let mut w = World::new();
+    let job = w.job(50).submit();
+    let first = w.host(1).joins();
+    w.ends(first, w.attempt_on(first), Outcome::Succeeded, Span::from_millis(1));
+    let backlog = w.books(first);
+    assert!(backlog.len() > 10);
+    w.owner_comes(first);
+    w.send(Event::AttemptsReturned { host: first, attempts: backlog });
+    w.host(2).slots(5).joins();
+    assert_eq!(w.books(HostId(2)).len(), 5);
+    w.work_off();
+    assert_eq!(w.scheduler.job_counts(job).unwrap().finished, 50);
+}
+
+#[test]
+fn names_in_the_catalogue_are_unique_and_rows_complete() {
+    let mut names: Vec<&str> = catalogue().iter().map(|policy| policy.name).collect();
+    assert_eq!(names[0], common::job::DEFAULT_POLICY);
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    for policy in catalogue() {
+        assert!(!policy.name.is_empty() && !policy.source.is_empty() && policy.summary.ends_with('.'), "{policy:?}");
+    }
+}
