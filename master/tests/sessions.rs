@@ -226,6 +226,20 @@ async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
+    submit(&master.admin().await, 3, &noops(1)).await.unwrap();
+    let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
+    ann.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
+    let listed = ann.ask(&Request::Jobs { jobs: Selector::Ids(IdSet::new()), states: Vec::new() }).await.unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!(views.iter().map(|view| view.job).collect::<Vec<_>>(), [open]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_ca() {
     let master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;

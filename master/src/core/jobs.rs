@@ -240,6 +240,12 @@ impl Core {
         jobs.iter().filter_map(|id| self.view(JobId(id))).collect()
     }
 
+    /// Every job that is not settled, of one user or of all.
+    pub(crate) fn open_views(&self, user: Option<&str>) -> Vec<JobView> {
+        let wanted = self.jobs.iter().filter(|(_, job)| user.is_none_or(|user| job.user == user));
+        wanted.filter_map(|(id, _)| self.view(*id)).collect()
+    }
+
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();

@@ -125,9 +125,14 @@ impl Asker {
         Ok(Reply::Submitted { job, tasks, again, predicted_finish })
     }
 
+    /// Whose jobs the client may see; none: everybody's.
+    fn only_own(&self) -> Option<String> {
+        (self.role != Role::Admin).then(|| self.user.clone())
+    }
+
     /// The jobs that are meant, of those that the client may see. Naming one that is not there is an error.
     pub(super) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
-        let user = (self.role != Role::Admin).then(|| self.user.clone());
+        let user = self.only_own();
         let there = self.read(move |reader| reader.job_ids(user.as_deref())).await?;
         let picked = jobs.pick(&there);
         let missing = match jobs {
@@ -154,8 +159,13 @@ impl Asker {
     }
 
     pub(super) async fn jobs(&self, jobs: &Selector, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
-        let picked = self.pick(jobs).await?;
-        let mut views = self.views(&picked).await?;
+        let mut views = match jobs {
+            Selector::Ids(ids) if ids.is_empty() => {
+                let user = self.only_own();
+                self.core(move |core| Ok(core.open_views(user.as_deref()))).await?
+            }
+            _ => self.views(&self.pick(jobs).await?).await?,
+        };
         views.retain(|view| states.is_empty() || states.contains(&view.state));
         Ok(views)
     }
