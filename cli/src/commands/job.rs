@@ -47,18 +47,19 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
     Ok(Exit::Well)
 }
 
-async fn list(context: &Context, session: &Session, all: bool, states: Vec<JobState>) -> Result<(), Failure> {
-    // A settled state that is asked for by name is asked for among all jobs.
-    let everything = all || states.iter().any(|state| state.settled());
-    let jobs = if everything { Selector::All } else { Selector::Ids(common::IdSet::new()) };
-    let mut jobs = session.jobs_in(&Request::Jobs { jobs, states }).await?;
+async fn list(context: &Context, session: &Session, all: bool, mut states: Vec<JobState>) -> Result<(), Failure> {
+    let everything = all || !states.is_empty();
+    if !everything {
+        states = JobState::ALL.iter().copied().filter(|state| !state.settled()).collect();
+    }
+    let mut jobs = session.jobs(Selector::All, states).await?;
     jobs.sort_by_key(|job| (activity(job.state), job.job));
     let text = || {
         let mut rows = Rows::new(&["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "FINISH"], context.out.color());
         for job in &jobs {
             rows.add(row(job));
         }
-        rows.text(if everything { "there are no jobs" } else { "no job is unsettled (--all shows the others)" })
+        rows.text(if everything { "there are no such jobs" } else { "no job is unsettled (--all shows the others)" })
     };
     context.out.show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
 }
@@ -97,7 +98,7 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
 
 /// The jobs that a selector names; naming one that is not there is an error.
 async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> {
-    let found = session.jobs(jobs.selector.clone()).await?;
+    let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
     match &jobs.selector {
         Selector::Ids(ids) if found.is_empty() => {
             let hint = "deskgrid job list --all shows the jobs that there are";

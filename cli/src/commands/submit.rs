@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
-    match submit(&session, plan, id, args.dry_run).await {
+    match submit(&session, &plan, id, args.dry_run).await {
         Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, &failure),
         Err(failure) => Err(failure),
         Ok((None, document)) => dry(context, &document, &name),
@@ -49,7 +49,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
 
 async fn submit(
     session: &Session,
-    plan: Plan,
+    plan: &Plan,
     id: RequestId,
     dry_run: bool,
 ) -> Result<(Option<JobId>, Submitted), Failure> {

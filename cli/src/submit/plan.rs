@@ -59,6 +59,16 @@ impl Plan {
         spec
     }
 
+    /// The submission without its files, to ask what would become of it: the files were looked at here, and the
+    /// master has not got them.
+    pub(crate) fn spec_without_files(&self) -> JobSpec {
+        let mut spec = self.spec.clone();
+        if let Work::Command(command) = &mut spec.work {
+            command.stdin = None;
+        }
+        spec
+    }
+
     /// How many tasks it has.
     pub(crate) fn tasks(&self) -> u64 {
         self.spec.tasks.ids.len()
