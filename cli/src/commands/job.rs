@@ -39,9 +39,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
         }
         JobCommand::Explain { job } => explain(context, &session, job).await?,
-        JobCommand::Forget { jobs } => {
-            change(context, &session, Request::Forget { jobs: jobs.selector }, "forgotten").await?;
-        }
+        JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
     session.close().await;
     Ok(Exit::Well)
@@ -199,10 +197,25 @@ pub(super) fn outcome(ended: &Ended) -> String {
     if ended.timed_out { lines + "waiting timed out; the jobs go on\n" } else { lines }
 }
 
+/// `1 task`, `2 tasks`.
+pub(super) fn counted(tasks: u64) -> String {
+    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
+}
+
+async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
+    let gone = session.changed(&Request::Forget { jobs }).await?;
+    let ids: Vec<String> = gone.iter().map(|(job, _)| job.to_string()).collect();
+    let text = || match ids.len() {
+        0 => "nothing to forget\n".to_owned(),
+        _ => format!("forgotten: {}\n", ids.join(", ")),
+    };
+    context.out.show(&json::Changed::from(&gone[..]), text, || ids.clone())
+}
+
 async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let text = || {
-        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {tasks} tasks {word}\n");
+        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
         if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
     };
     context

@@ -5,7 +5,7 @@ use common::{JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::wait_for;
+use super::job::{counted, wait_for};
 use crate::args::SubmitArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -93,10 +93,6 @@ fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Fai
     };
     context.out.show(&document, String::new, Vec::new)?;
     Ok(failure.exit)
-}
-
-fn counted(tasks: u64) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
 }
 
 /// A request id that nobody else has.
