@@ -315,7 +315,7 @@ mod tests {
             (vec!["--stdin", "x", "run"], "--input FILE:x --stdin x"),
             (vec!["run", "%{ITEM}"], "the job has no items"),
             (vec!["run", "%{TASK}"], "is not a placeholder"),
-            (vec!["--policy", "PRICR", "run"], "try: --policy PRI-CR"),
+            (vec!["--policy", "PRICR", "run"], "try: PRI-CR?"),
             (vec!["--output-file", "a[", "run"], "is not a pattern"),
             (vec!["--stdout", "/abs", "run"], "it is absolute"),
             (vec!["--env", "A\n=x", "--name", "a\tb", "run"], "the job's name"),
