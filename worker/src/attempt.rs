@@ -4,11 +4,10 @@
 //! machine's business.
 
 mod capture;
-pub(crate) mod collect;
+mod collect;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
 use crate::machine::{Ending, Event};
-use crate::os::{self, Launch, Launcher, Process, Report, Status};
+use crate::os::{self, Launch, Launcher, Process, Report, Status, files};
 use crate::spool::blobs::Blobs;
 use capture::Capture;
 use collect::{Collected, Wanted};
@@ -65,7 +64,7 @@ impl Workshop {
         blobs: Arc<Blobs>,
         config: Config,
     ) -> io::Result<Self> {
-        collect::remove_tree(&root)?;
+        files::remove_tree(&root)?;
         link::files::private_dir(&root)?;
         Ok(Self { launcher, cache, blobs, root, config, serial: AtomicU64::new(0) })
     }
@@ -129,7 +128,7 @@ impl Workshop {
 
     /// Makes the directory and places the inputs.
     async fn stage(&self, dir: &Path, inputs: &[StagedInput]) -> Result<(), String> {
-        link::files::private_dir(dir).map_err(|error| format!("its directory cannot be made: {error}"))?;
+        files::make_private_dir(dir).map_err(|error| format!("its directory cannot be made: {error}"))?;
         let mut fetches = JoinSet::new();
         for input in inputs {
             let (cache, input) = (Arc::clone(&self.cache), input.clone());
@@ -174,7 +173,7 @@ impl Workshop {
         Launch {
             argv: command.argv.clone(),
             env: env.into_iter().collect(),
-            dir: dir.as_os_str().as_bytes().to_vec(),
+            dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
             limits: self.config.limits(),
         }
@@ -193,7 +192,7 @@ impl Workshop {
         let limit = self.config.stream_limit_bytes;
         let mut out = Capture::new(process.stdout.take(), dir.with_added_extension("out"), limit);
         let mut err = Capture::new(process.stderr.take(), dir.with_added_extension("err"), limit);
-        let (report, dropped) = {
+        let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
             let end = drive(&mut process, orders);
             tokio::pin!(pumps, end);
@@ -208,11 +207,10 @@ impl Workshop {
             end
         };
         say(Event::Exited(id));
-        let (status, cpu) = match report {
-            _ if dropped => return Err(Dropped),
-            Report::Ended { status, cpu } => (status, cpu),
-            Report::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
-            Report::Frozen => (Status::Exited(0), Span::ZERO),
+        let (status, cpu) = match end {
+            End::Tree(status, cpu) => (status, cpu),
+            End::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
+            End::Dropped => return Err(Dropped),
         };
         let outcome = match status {
             Status::Exited(0) => Outcome::Succeeded,
@@ -269,16 +267,27 @@ async fn until_dropped(orders: &mut UnboundedReceiver<Order>) {
     while !matches!(orders.recv().await, Some(Order::Drop) | None) {}
 }
 
-/// Passes orders on until the tree has ended; whether the attempt was dropped.
-async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> (Report, bool) {
+/// How the command's time ended.
+enum End {
+    /// Nothing of its tree is left.
+    Tree(Status, Span),
+    /// It never began.
+    NotStarted(String),
+    /// As [`End::Tree`], and nobody wants to know.
+    Dropped,
+}
+
+/// Passes orders on until the tree has ended.
+async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> End {
     let (mut dropped, mut open) = (false, true);
     loop {
         tokio::select! {
-            report = process.report() => {
-                if report != Report::Frozen {
-                    return (report, dropped);
-                }
-            }
+            report = process.report() => match report {
+                Report::Frozen => {}
+                _ if dropped => return End::Dropped,
+                Report::Ended { status, cpu } => return End::Tree(status, cpu),
+                Report::NotStarted(why) => return End::NotStarted(why),
+            },
             order = orders.recv(), if open => match order {
                 Some(Order::Tree(order)) => process.order(order),
                 Some(Order::Start) => {}
@@ -293,13 +302,10 @@ async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> 
 
 /// Copies an input to its place: a copy, because the command may write to it.
 fn place(from: &Pinned, to: &Path, executable: bool) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     if let Some(parent) = to.parent() {
         std::fs::create_dir_all(parent)?;
     }
-    let mode = if executable { 0o700 } else { 0o600 };
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
-    io::copy(&mut std::fs::File::open(from.path())?, &mut file)?;
+    io::copy(&mut std::fs::File::open(from.path())?, &mut files::create_private(to, executable)?)?;
     Ok(())
 }
 
@@ -309,11 +315,7 @@ async fn clear(dir: &Path) {
         return;
     }
     let path = dir.to_owned();
-    let cleared = tokio::task::spawn_blocking(move || {
-        let _ = std::fs::remove_file(path.with_added_extension("out"));
-        let _ = std::fs::remove_file(path.with_added_extension("err"));
-        collect::remove_tree(&path)
-    });
+    let cleared = tokio::task::spawn_blocking(move || files::remove_tree(&path));
     if let Ok(Err(error)) = cleared.await {
         tracing::warn!(dir = %dir.display(), %error, "an attempt's directory cannot be removed");
     }
@@ -322,10 +324,7 @@ async fn clear(dir: &Path) {
 /// How far a program says that it is.
 pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
     use std::io::Read;
-    use std::os::unix::fs::OpenOptionsExt;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).ok()?;
-    let file = std::fs::File::options().read(true).custom_flags(flags).open(dir.join(PROGRESS_FILE)).ok()?;
+    let file = files::open_below(dir, Path::new(PROGRESS_FILE)).ok()?;
     let mut text = String::new();
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     file.take(64).read_to_string(&mut text).ok()?;

@@ -15,6 +15,9 @@ use tokio::sync::watch;
 /// How long to wait before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// How often content may arrive damaged before it is given up: at the other end it is damaged, too.
+const DAMAGED: u32 = 3;
+
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -64,6 +67,7 @@ impl Cache {
     /// Brings the content here if it is not, however long the master is away. The error is for people, and final.
     pub(crate) async fn fetch(self: &Arc<Self>, blob: BlobRef) -> Result<Pinned, LinkError> {
         let mut master = self.master.clone();
+        let mut damaged = 0;
         loop {
             if self.store.has(&blob) {
                 return Ok(self.pin(blob));
@@ -75,7 +79,9 @@ impl Cache {
             let Some(connection) = connection else { continue };
             match link::content::get(&connection, &self.store, blob).await {
                 Ok(()) => {}
+                Err(error @ LinkError::Damaged { .. }) if damaged >= DAMAGED => return Err(error),
                 Err(error) if error.passing() => {
+                    damaged += u32::from(matches!(error, LinkError::Damaged { .. }));
                     tracing::debug!(hash = %blob.hash, %error, "fetching an input again");
                     let _ = tokio::time::timeout(RETRY, master.changed()).await;
                 }

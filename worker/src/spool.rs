@@ -10,7 +10,6 @@ pub(crate) mod writer;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use link::files::sync_dir;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::os::files;
 use blobs::Blobs;
 
 /// Bytes before each record: its length and its checksum.
@@ -101,7 +101,7 @@ impl Spool {
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
             entries.push((completion.attempt, Entry { offset, length, blobs }));
         }
-        let written = self.log.write_all_at(&bytes, self.length).and_then(|()| self.log.sync_data());
+        let written = files::write_at(&self.log, &bytes, self.length).and_then(|()| self.log.sync_data());
         if let Err(error) = written {
             let _ = self.log.set_len(self.length);
             return Err(error);
@@ -143,7 +143,7 @@ impl Spool {
 
     fn bytes_of(&self, entry: &Entry) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; entry.length as usize];
-        self.log.read_exact_at(&mut bytes, entry.offset)?;
+        files::read_at(&self.log, &mut bytes, entry.offset)?;
         Ok(bytes)
     }
 
@@ -181,7 +181,7 @@ impl Spool {
             offsets.push(bytes.len() as u64);
             bytes.extend_from_slice(&self.bytes_of(entry)?);
         }
-        log.write_all_at(&bytes, 0)?;
+        files::write_at(&log, &bytes, 0)?;
         log.sync_all()?;
         std::fs::rename(&new, &self.path)?;
         sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;

@@ -12,8 +12,8 @@ use common::Content;
 use common::attempt::Stream;
 use common::content::MAX_INLINE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::pipe;
 
+use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
 /// How much is read at a time.
@@ -25,7 +25,7 @@ const DROP_PIPE: usize = 1024 * 1024;
 /// One stream of one attempt.
 #[derive(Debug)]
 pub(super) struct Capture {
-    pipe: Option<pipe::Receiver>,
+    pipe: Option<Output>,
     path: PathBuf,
     limit: u64,
     head: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Capture {
 impl Capture {
     /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file `path` if they are
     /// many.
-    pub(super) fn new(pipe: Option<pipe::Receiver>, path: PathBuf, limit: u64) -> Self {
+    pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
         Self { pipe, path, limit, head: Vec::new(), file: None, kept: 0, dropped: 0 }
     }
 
@@ -111,8 +111,7 @@ impl Capture {
 
     async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
         if let Some(pipe) = &self.pipe {
-            // The user's share of pipe memory may be used up; then it goes slower.
-            let _ = rustix::pipe::fcntl_setpipe_size(pipe, DROP_PIPE);
+            os::enlarge(pipe, DROP_PIPE);
         }
         while let Some(pipe) = &mut self.pipe {
             match pipe.try_read(piece) {
@@ -131,19 +130,24 @@ impl Capture {
     /// What was kept. Content that does not fit a message becomes a blob.
     pub(super) async fn finish(mut self, blobs: &std::sync::Arc<Blobs>) -> io::Result<Stream> {
         let Some(mut file) = self.file.take() else {
-            return Ok(Stream { content: Content::Inline(self.head), dropped: self.dropped });
+            return Ok(Stream { content: Content::Inline(std::mem::take(&mut self.head)), dropped: self.dropped });
         };
         let flushed = file.flush().await;
         let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
-        let path = self.path;
-        let stored = tokio::task::spawn_blocking(move || {
-            let stored = blobs.add(&mut file);
-            let _ = std::fs::remove_file(path);
-            stored
-        });
+        // What it holds is all that is needed of it.
+        let _ = std::fs::remove_file(&self.path);
         flushed?;
+        let stored = tokio::task::spawn_blocking(move || blobs.add(&mut file));
         let blob = stored.await.map_err(io::Error::other)??;
         Ok(Stream { content: Content::Blob(blob), dropped: self.dropped })
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -153,6 +157,7 @@ mod tests {
     use std::sync::Arc;
 
     use tokio::io::AsyncWriteExt;
+    use tokio::net::unix::pipe;
 
     use super::*;
 

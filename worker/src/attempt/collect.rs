@@ -4,20 +4,18 @@
 //! link or a hard link could stand for a file of the owner's.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::attempt::OutputFile;
 use common::path::{PortablePath, collision};
 use common::{Outcome, content};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
+use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
 
 /// The room that the list of outputs may take in a completion, in bytes.
@@ -62,7 +60,7 @@ impl Wanted {
         let mut collected = Collected::default();
         let mut matched = vec![false; self.patterns.len()];
         // The attempt may have taken our rights away together with its own.
-        open_up(dir);
+        files::open_up(dir);
         let problem = match self.survey(dir, limit, &mut matched) {
             Ok(found) => found.into_iter().find_map(|file| match file.store(dir, blobs) {
                 Ok(output) => {
@@ -85,13 +83,13 @@ impl Wanted {
     /// Which files are to be taken.
     fn survey(&self, dir: &Path, limit: u64, matched: &mut [bool]) -> Result<Vec<Found>, String> {
         let mut found = Vec::new();
-        let mut links = BTreeMap::<(u64, u64), u64>::new();
+        let mut links = BTreeMap::<FileId, u64>::new();
         for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
             let entry = entry.map_err(|error| format!("the attempt's directory cannot be read: {error}"))?;
             let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
             let meta = entry.metadata().map_err(|error| format!("`{}`: {error}", relative.display()))?;
-            if meta.is_file() && meta.nlink() > 1 {
-                *links.entry((meta.dev(), meta.ino())).or_default() += 1;
+            if meta.is_file() && files::names_of(&meta) > 1 {
+                *links.entry(files::id_of(&meta)).or_default() += 1;
             }
             let hits = self.set.matches(relative);
             if hits.is_empty() || relative == Path::new(PROGRESS_FILE) {
@@ -114,10 +112,10 @@ impl Wanted {
 }
 
 /// What only all of them together show.
-fn check_together(found: &[Found], links: &BTreeMap<(u64, u64), u64>, limit: u64) -> Result<(), String> {
+fn check_together(found: &[Found], links: &BTreeMap<FileId, u64>, limit: u64) -> Result<(), String> {
     let foreign = |file: &&Found| {
-        let here = links.get(&(file.meta.dev(), file.meta.ino())).copied().unwrap_or(1);
-        here < file.meta.nlink()
+        let here = links.get(&files::id_of(&file.meta)).copied().unwrap_or(1);
+        here < files::names_of(&file.meta)
     };
     if let Some(file) = found.iter().find(foreign) {
         return Err(format!("`{}` is a hard link to a file outside the attempt's directory", file.path));
@@ -148,69 +146,23 @@ impl Found {
         let Some(name) = relative.to_str() else { return Err(format!("the name {relative:?} is not UTF-8")) };
         let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
         if !meta.is_file() {
-            return Err(format!("`{path}` is {}, not a regular file", kind(&meta)));
+            return Err(format!("`{path}` is {}, not a regular file", files::kind_of(&meta)));
         }
         Ok(Self { path, meta })
     }
 
     fn store(&self, dir: &Path, blobs: &Blobs) -> Result<OutputFile, String> {
         let stored = || {
-            let mut file = open_below(dir, Path::new(self.path.as_str()))?;
+            let mut file = files::open_below(dir, Path::new(self.path.as_str()))?;
             let meta = file.metadata()?;
-            if (meta.dev(), meta.ino()) != (self.meta.dev(), self.meta.ino()) || !meta.is_file() {
+            if files::id_of(&meta) != files::id_of(&self.meta) || !meta.is_file() {
                 return Err(io::Error::other("it was exchanged while it was collected"));
             }
             blobs.add(&mut file)
         };
-        let blob = stored().map_err(|error| format!("`{}` cannot be read: {error}", self.path))?;
-        let executable = self.meta.permissions().mode() & 0o100 != 0;
+        let blob = stored().map_err(|error| format!("`{}` could not be copied: {error}", self.path))?;
+        let executable = files::is_executable(&self.meta);
         Ok(OutputFile { path: self.path.clone(), blob, executable })
-    }
-}
-
-fn kind(meta: &Metadata) -> &'static str {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = meta.file_type();
-    match () {
-        () if kind.is_symlink() => "a symbolic link",
-        () if kind.is_fifo() => "a named pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    }
-}
-
-/// Opens a file without following a symbolic link anywhere on its way.
-fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
-    let (no_link, none) = (OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
-    let mut at: OwnedFd = openat(CWD, dir, no_link | OFlags::DIRECTORY, none)?;
-    for name in relative.parent().into_iter().flat_map(Path::components) {
-        at = openat(&at, name.as_os_str(), no_link | OFlags::DIRECTORY, none)?;
-    }
-    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // A named pipe put there meanwhile is not to hold this up.
-    Ok(File::from(openat(&at, name, no_link | OFlags::NONBLOCK, none)?))
-}
-
-/// Removes a directory with all that is in it, also where the attempt has taken its own rights away.
-pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
-    match std::fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir);
-            std::fs::remove_dir_all(dir)
-        }
-        done => done,
-    }
-}
-
-/// Gives this user all rights on every directory in a tree.
-fn open_up(root: &Path) {
-    let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        let _ = std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700));
-        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
-        // `file_type` does not follow links.
-        dirs.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }
 }
 

@@ -7,13 +7,14 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Launcher, Process};
+pub use linux::{Launcher, Output, Process};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{boot_id, since_boot, spawner_main};
+pub(crate) use linux::{boot_id, enlarge, files, since_boot, spawner_main};
 
-use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 
 use common::Span;
+use serde::{Deserialize, Serialize};
 
 /// What to run and how. Crosses from the worker to the process that watches over the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +23,8 @@ pub struct Launch {
     pub argv: Vec<String>,
     /// The whole environment.
     pub env: Vec<(String, String)>,
-    /// The attempt's directory, where the command runs, as the system's own bytes.
-    pub dir: Vec<u8>,
+    /// The attempt's directory, where the command runs.
+    pub dir: OsString,
     /// Standard input, below the directory; nothing where there is none.
     pub stdin: Option<String>,
     /// What each process may use.

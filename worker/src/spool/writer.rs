@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::wire::worker::Delivery;
 use common::{AttemptId, Completion, Span};
@@ -10,6 +10,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
 
+/// The least time between two syncs: under load many completions share one, and a lone one does not wait.
+const GAP: Duration = Duration::from_millis(4);
 /// How long to wait for room on a disk that takes no more.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -45,7 +47,12 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
         let say = |answer: Spooled| answers.send(answer.into()).is_ok();
         let mut desk = Desk { spool, now };
+        let mut synced: Option<Instant> = None;
         while let Ok(first) = inbox.recv() {
+            if let Some(early) = synced.and_then(|at| GAP.checked_sub(at.elapsed())) {
+                thread::sleep(early);
+            }
+            synced = Some(Instant::now());
             match desk.serve(first, &inbox, &say) {
                 Ok(true) => {}
                 Ok(false) => return,

@@ -1,7 +1,10 @@
 //! Which files are taken, and what is said of the others.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use rustix::fs::{CWD, Mode};
 
 use super::*;
 
@@ -100,8 +103,8 @@ fn a_linked_directory_is_not_entered() {
     let place = Place::new();
     symlink(place.outside.path(), place.path("d")).unwrap();
     assert_eq!(place.collect(&["d/secret"], true).1, Some(Outcome::MissingOutput("d/secret".to_owned())));
-    assert!(open_below(place.dir.path(), Path::new("d/secret")).is_err(), "also if it is exchanged meanwhile");
-    assert!(open_below(place.dir.path(), Path::new("d")).is_err());
+    assert!(files::open_below(place.dir.path(), Path::new("d/secret")).is_err(), "also if it is exchanged meanwhile");
+    assert!(files::open_below(place.dir.path(), Path::new("d")).is_err());
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_tree_without_rights_is_removed() {
     for dir in ["a/b", "a"] {
         fs::set_permissions(place.path(dir), fs::Permissions::from_mode(0o000)).unwrap();
     }
-    remove_tree(&place.path("a")).unwrap();
+    files::remove_tree(&place.path("a")).unwrap();
     assert!(!place.path("a").exists());
-    remove_tree(&place.path("a")).unwrap();
+    files::remove_tree(&place.path("a")).unwrap();
 }

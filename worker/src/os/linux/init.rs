@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,6 +29,13 @@ const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 pub(super) fn run(wires: Wires, null: &File) -> ! {
     let code = if watch_over(wires, null).is_ok() { 0 } else { 1 };
     std::process::exit(code)
+}
+
+/// There is no init: tells the worker so in its place.
+pub(super) fn refuse(wires: Wires, error: &io::Error) {
+    let why = format!("this host has no room for another process: {error}");
+    // Where the worker does not hear it, it sees the socket close.
+    let _ = send(&mut UnixStream::from(wires.control), &Report::NotStarted(why));
 }
 
 fn watch_over(wires: Wires, null: &File) -> io::Result<()> {
@@ -129,14 +136,16 @@ fn end_tree() {
 
 /// Starts the command, at the lowest priorities. The error is for people.
 fn start(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, null: &File) -> Result<Pid, String> {
-    let dir = PathBuf::from(std::ffi::OsString::from_vec(launch.dir.clone()));
+    let dir = PathBuf::from(&launch.dir);
     let program = find_program(launch, &dir)?;
     let zero = |_| "an argument or variable has a zero byte".to_owned();
     let strings = |list: Vec<Vec<u8>>| list.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(zero);
     let argv = strings(launch.argv.iter().map(|a| a.clone().into_bytes()).collect())?;
     let env = strings(launch.env.iter().map(|(k, v)| format!("{k}={v}").into_bytes()).collect())?;
-    let (path, at) =
-        (CString::new(program.as_os_str().as_bytes()).map_err(zero)?, CString::new(&*launch.dir).map_err(zero)?);
+    let (path, at) = (
+        CString::new(program.as_os_str().as_bytes()).map_err(zero)?,
+        CString::new(launch.dir.as_bytes()).map_err(zero)?,
+    );
     let input = match &launch.stdin {
         None => None,
         Some(name) => {

@@ -2,6 +2,7 @@
 //!
 //! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the worker's end.
 
+pub(crate) mod files;
 mod init;
 mod spawner;
 mod sys;
@@ -42,6 +43,9 @@ fn order_of(byte: u8) -> Option<Order> {
     [Order::Terminate, Order::Kill, Order::Freeze, Order::Thaw].into_iter().find(|order| byte_of(*order) == byte)
 }
 
+/// What a command writes to one of its standard streams.
+pub type Output = pipe::Receiver;
+
 /// Starts commands. Holds the spawner, and starts another if it is gone.
 pub struct Launcher {
     program: PathBuf,
@@ -58,9 +62,9 @@ pub struct Process {
     control: UnixStream,
     inbox: Vec<u8>,
     /// What it writes to its standard output, if that is kept.
-    pub stdout: Option<pipe::Receiver>,
+    pub stdout: Option<Output>,
     /// What it writes to its standard error, if that is kept.
-    pub stderr: Option<pipe::Receiver>,
+    pub stderr: Option<Output>,
 }
 
 impl Launcher {
@@ -98,13 +102,19 @@ impl Launcher {
 }
 
 /// The worker's and the command's end of a standard output.
-fn output(keep: bool) -> io::Result<(Option<pipe::Receiver>, OwnedFd)> {
+fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
     if !keep {
         let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
         return Ok((None, null.into()));
     }
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
+}
+
+/// Lets a command write this many bytes before it is read again, as far as the system allows.
+pub(crate) fn enlarge(output: &Output, bytes: usize) {
+    // The user's share of pipe memory may be used up; then it goes slower.
+    let _ = rustix::pipe::fcntl_setpipe_size(output, bytes);
 }
 
 impl Spawner {

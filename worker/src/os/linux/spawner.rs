@@ -61,8 +61,7 @@ fn serve_one(null: &File, inits: &mut BTreeSet<i32>) -> bool {
                     inits.insert(pid.as_raw_nonzero().get());
                 }
                 Ok(Fork::Child) => init::run(wires, null),
-                // The closed control socket tells the worker.
-                Err(_) => drop(wires),
+                Err(error) => init::refuse(wires, &error),
             },
             Ok(None) => return false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
