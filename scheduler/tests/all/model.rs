@@ -47,6 +47,8 @@ pub(crate) struct ModelJob {
     duplicates: u64,
     measured: bool,
     settled: bool,
+    /// Reopened since the last failure: it goes on even if too many tasks had failed before.
+    pardoned: bool,
 }
 
 struct ModelHost {
@@ -450,11 +452,13 @@ impl Model {
                 let failures = job.failures.get(&task.index).copied().unwrap_or(0);
                 assert!(failures > job.rules.retries, "charges: {task} failed {failures} times only");
                 job.failed.insert(task.index);
+                job.pardoned = false;
             }
             Settled::LostTooOften(n) => {
                 assert_eq!(job.losses.get(&task.index), Some(n));
                 assert!(*n > job.rules.max_losses, "charges: {task} was lost {n} times only");
                 job.failed.insert(task.index);
+                job.pardoned = false;
             }
         }
         assert!(live.is_empty(), "{task} is settled while {live:?} live");
@@ -471,7 +475,7 @@ impl Model {
                 old.bygone = true;
             }
         }
-        job.settled = false;
+        (job.settled, job.pardoned) = (false, true);
     }
 
     /// Compares the books with what the scheduler shows.
@@ -502,7 +506,7 @@ impl Model {
         assert_eq!(job.settled, job.all_closed(), "job {id} says so when it is settled");
         assert_eq!(scheduler.job_attempts(id), Some((job.started, job.duplicates)));
         let over = job.rules.max_fails.is_some_and(|limit| job.failed.len() as u64 > limit);
-        assert!(!over || job.all_closed(), "job {id} goes on after too many failures");
+        assert!(!over || job.pardoned || job.all_closed(), "job {id} goes on after too many failures");
         let shown: Vec<AttemptId> = scheduler.live_attempts(id).map(|live| live.attempt).collect();
         let live: Vec<AttemptId> =
             self.attempts.iter().filter(|(a, known)| known.live && a.task.job == id).map(|(a, _)| *a).collect();
@@ -620,6 +624,7 @@ impl ModelJob {
             duplicates: 0,
             measured: false,
             settled: false,
+            pardoned: false,
         }
     }
 }
