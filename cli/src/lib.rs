@@ -1,1 +1,41 @@
-//! Room cli.
+//! The command line of deskgrid: reads what was asked for, composes the other rooms, and prints for people and for
+//! scripts.
+//!
+//! What is not here: scheduling (`scheduler`), the master's and the worker's work (`master`, `worker`), and how they
+//! talk (`link`).
+
+mod args;
+mod commands;
+mod demo;
+mod failure;
+mod files;
+mod logs;
+mod output;
+mod parallel;
+mod progress;
+mod session;
+mod state;
+mod submit;
+mod usage;
+mod watch;
+
+use std::process::ExitCode;
+
+pub use failure::Exit;
+
+/// Runs the command that this process was called with.
+pub fn main() -> ExitCode {
+    let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let cli = match usage::parse(&words) {
+        Ok(cli) => cli,
+        Err(exit) => return exit.into(),
+    };
+    let mode = cli.global.output;
+    match commands::run(cli) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::Output::failure(mode, &failure);
+            failure.exit.into()
+        }
+    }
+}

@@ -1,1 +1,23 @@
-//! Room link.
+//! How two ends of deskgrid talk: QUIC endpoints with mutual TLS, identities and enrolment, framed streams, content
+//! transfer, and a client's session.
+//!
+//! What is not here: who may do what (the master decides), scheduling, and running tasks.
+
+pub mod channel;
+pub mod client;
+pub mod content;
+pub mod endpoint;
+mod enrol;
+pub mod error;
+pub mod files;
+pub mod identity;
+pub mod retry;
+pub mod tls;
+
+pub use channel::{Channel, FrameReceiver, FrameSender};
+pub use client::{Client, Replies};
+pub use content::BlobStore;
+pub use endpoint::{Connection, Purpose, connect};
+pub use enrol::enrol;
+pub use error::LinkError;
+pub use identity::{Identity, PeerName};

@@ -1,1 +1,45 @@
-//! Room master.
+//! The live shell around the scheduler: QUIC sessions, the durable store, staging, HTTP, metrics, the only clock, and
+//! one thread that owns the scheduler.
+//!
+//! What is not here: any rule of scheduling (that is `scheduler`), and anything that runs tasks (that is `worker`).
+
+mod authority;
+mod clock;
+mod config;
+mod core;
+mod http;
+mod run;
+mod sessions;
+mod store;
+
+pub use config::{Config, Interval};
+pub use run::run;
+pub use store::StoreError;
+
+use std::path::PathBuf;
+
+/// Why a master does not start, or does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterError {
+    /// A configuration that makes no sense.
+    #[error("bad configuration: {0}")]
+    Config(String),
+    /// Another master runs on the same directory.
+    #[error("another master runs in {dir}", dir = dir.display())]
+    Running {
+        /// Which directory.
+        dir: PathBuf,
+    },
+    /// The store does not open or fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file, a socket or an identity.
+    #[error(transparent)]
+    Link(#[from] link::LinkError),
+    /// The certificate authority.
+    #[error("the certificate authority failed: {0}")]
+    Authority(String),
+    /// The thread that owns the scheduler ended.
+    #[error("the master's core stopped: {0}")]
+    Core(String),
+}

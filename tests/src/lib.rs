@@ -1,1 +1,10 @@
-//! Room tests.
+//! The door through which end-to-end tests and benchmarks speak to a real grid: real processes of the built `deskgrid`
+//! on loopback, in a temporary directory, all gone when the door closes.
+//!
+//! What is not here: any knowledge of how the rooms work inside. Tests see what a person at a terminal sees.
+
+mod grid;
+mod process;
+
+pub use grid::{Grid, WorkerSetup};
+pub use process::{Output, Started, alive_with, eventually, program};

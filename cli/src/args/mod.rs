@@ -1,0 +1,168 @@
+//! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
+
+pub(crate) mod job;
+pub(crate) mod serve;
+pub(crate) mod submit;
+pub(crate) mod value;
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use job::{JobCommand, TaskCommand};
+pub(crate) use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
+pub(crate) use submit::SubmitArgs;
+
+/// Colours of help texts and usage errors.
+pub(crate) const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const TOUR: &str = "\
+Start here:
+  deskgrid demo                                   the five-minute tour, alone on this PC
+  deskgrid master start                           on the machine that keeps the jobs
+  deskgrid token create --role worker --uses 100  a token with which PCs join
+  deskgrid worker start --master HOST:7411 --join TOKEN
+  deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
+
+Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 waiting timed out;
+5 refused; 6 not authorised; 7 master unreachable.";
+
+/// Puts idle office PCs to work on bags of tasks.
+#[derive(Debug, Parser)]
+#[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR, propagate_version = true)]
+#[command(subcommand_required = true, arg_required_else_help = true, infer_subcommands = false)]
+pub(crate) struct Cli {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// State directory [default: $XDG_STATE_HOME/deskgrid or ~/.local/state/deskgrid]
+    #[arg(long, global = true, env = "DESKGRID_DIR", hide_env_values = true, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// cli: for people; json: exactly one JSON value; quiet: only ids
+    #[arg(long, global = true, env = "DESKGRID_OUTPUT", hide_env_values = true, default_value = "cli")]
+    pub output: OutputMode,
+    /// Log more to standard error (-v: what happens, -vv: every step)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Log as JSON lines
+    #[arg(long, global = true)]
+    pub log_json: bool,
+    /// When to use colours; NO_COLOR is honoured
+    #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
+    pub color: clap::ColorChoice,
+}
+
+/// Who reads what a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputMode {
+    /// People.
+    Cli,
+    /// Scripts.
+    Json,
+    /// Scripts that want nothing but ids.
+    Quiet,
+}
+
+/// The nouns (and the verbs that stand alone).
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The five-minute tour: a real master, real workers, one real bag of tasks, then all is gone again
+    #[command(after_help = "\
+Examples:
+  deskgrid demo
+  deskgrid demo --hosts 2 --tasks 60 --out picture.png
+A picture is computed in tiles by worker processes on this machine. On the way one host's pretended owner comes
+back, so that you see what deskgrid does then. All runs in a temporary directory; only the picture stays.")]
+    Demo(serve::DemoArgs),
+    /// Run the master: the machine that keeps jobs and hands out tasks
+    #[command(subcommand)]
+    Master(MasterCommand),
+    /// Run a worker: this PC computes tasks while its owner does not need it
+    #[command(subcommand)]
+    Worker(WorkerCommand),
+    /// Make, list and revoke the tokens with which machines join
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Give this machine the identity of a user, so that it can submit
+    #[command(after_help = "\
+Example:
+  deskgrid login --master grid.example.org:7411 --join dg1.4.0b...   (from: deskgrid token create --role client)")]
+    Login(Enrol),
+    /// Submit a bag of tasks
+    #[command(after_long_help = submit::EXAMPLES, after_help = submit::EXAMPLES)]
+    Submit(Box<SubmitArgs>),
+    /// Look at jobs, wait for them, take their results, cancel and retry them
+    #[command(subcommand)]
+    Job(JobCommand),
+    /// Look at single tasks and each of their attempts
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Look at hosts, and take them out of service
+    #[command(subcommand)]
+    Host(HostCommand),
+    /// The catalogue of scheduling policies
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Print the completion script for a shell
+    #[command(after_help = "\
+Example:
+  deskgrid completions bash > ~/.local/share/bash-completion/completions/deskgrid")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `deskgrid policy`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Every policy, with where it comes from
+    #[command(after_help = "Example:\n  deskgrid policy list")]
+    List,
+    /// What one policy answers at each stage
+    #[command(after_help = "Example:\n  deskgrid policy show PRI-CR")]
+    Show {
+        /// Its name
+        name: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_and_every_flag_a_meaning() {
+        fn visit(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            assert!(command.get_about().is_some(), "{path} has no description");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(command.has_subcommands() || help.contains("deskgrid "), "{path} has no example");
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "{path}: {} has no help", arg.get_id());
+            }
+            command.get_subcommands().for_each(|sub| visit(sub, &path));
+        }
+        visit(&Cli::command(), "");
+    }
+}

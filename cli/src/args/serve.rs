@@ -1,0 +1,190 @@
+//! Words of the commands that run deskgrid itself and let machines join: master, worker, token, login, host, demo.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use common::token::{JoinToken, Role};
+
+use super::value::Dur;
+
+/// `deskgrid demo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// How many worker processes
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub hosts: u32,
+    /// How many tiles the picture is computed in
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub tasks: u32,
+    /// Where the picture goes
+    #[arg(long, value_name = "F.png", default_value = "demo.png")]
+    pub out: PathBuf,
+    /// Width of the picture
+    #[arg(long, value_name = "PIXELS", default_value_t = 1_920, value_parser = clap::value_parser!(u32).range(16..=16_384))]
+    pub width_px: u32,
+    /// Height of the picture
+    #[arg(long, value_name = "PIXELS", default_value_t = 1_200, value_parser = clap::value_parser!(u32).range(16..=16_384))]
+    pub height_px: u32,
+}
+
+/// `deskgrid master`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MasterCommand {
+    /// Run the master in the foreground
+    #[command(after_help = "\
+Examples:
+  deskgrid master start
+  deskgrid --dir /srv/deskgrid master start --listen 0.0.0.0:7411 --http none --config configs/master.toml
+The first start makes the grid's own CA, and an admin identity in the same state directory: commands with the same
+--dir on this machine may do everything at once.")]
+    Start(MasterArgs),
+    /// Return once the master answers
+    #[command(after_help = "Example:\n  deskgrid master start & deskgrid master wait --timeout 30s")]
+    Wait {
+        /// Give up after this long (exit code 4) [default: never]
+        #[arg(long, value_name = "DUR")]
+        timeout: Option<Dur>,
+    },
+}
+
+/// `deskgrid master start`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MasterArgs {
+    /// Where to listen (UDP) [default: 0.0.0.0:7411]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<std::net::SocketAddr>,
+    /// Where to serve /healthz and /metrics, or `none` [default: 127.0.0.1:7412]
+    #[arg(long, value_name = "ADDR:PORT|none")]
+    pub http: Option<Http>,
+    /// A TOML file with more settings; flags go before it
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
+    /// Shut down when standard input ends, so that nothing outlives whoever started it.
+    #[arg(long, hide = true)]
+    pub tied: bool,
+}
+
+/// An address for HTTP, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http {
+    /// Serve there.
+    At(std::net::SocketAddr),
+    /// Do not serve.
+    Off,
+}
+
+impl FromStr for Http {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "none" => Ok(Http::Off),
+            address => address.parse().map(Http::At).map_err(|_| format!("`{s}` is neither ADDR:PORT nor `none`")),
+        }
+    }
+}
+
+/// `deskgrid worker`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerCommand {
+    /// Run a worker in the foreground; it joins once and needs no token later
+    #[command(after_help = "\
+Examples:
+  deskgrid worker start --master grid.example.org:7411 --join dg1.3.9f...
+  deskgrid worker start                       later: the identity is in the state directory
+  deskgrid worker start --slots 2 --config configs/worker.toml")]
+    Start(WorkerArgs),
+}
+
+/// `deskgrid worker start`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WorkerArgs {
+    /// How to join, for the first start.
+    #[command(flatten)]
+    pub enrol: Enrol,
+    /// How many tasks at a time [default: one for each logical processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub slots: Option<u32>,
+    /// A TOML file with more settings; flags go before it
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
+    /// Shut down when standard input ends, so that nothing outlives whoever started it.
+    #[arg(long, hide = true)]
+    pub tied: bool,
+}
+
+/// How a machine gets its identity.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Enrol {
+    /// The master's address
+    #[arg(long, value_name = "HOST:PORT", requires = "join")]
+    pub master: Option<String>,
+    /// The token that the admin made with `deskgrid token create`
+    #[arg(long, value_name = "TOKEN", requires = "master")]
+    pub join: Option<JoinToken>,
+    /// What this machine or user would like to be called [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Join again although there is an identity, and replace it
+    #[arg(long, requires = "join")]
+    pub rejoin: bool,
+}
+
+/// `deskgrid token`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token; its secret is shown this once
+    #[command(after_help = "\
+Examples:
+  deskgrid token create --role worker --uses 100 --ttl 1d --name 'floor 3'
+  deskgrid --output quiet token create --role client        nothing but the token, for scripts")]
+    Create {
+        /// What its holder becomes: worker, client or admin
+        #[arg(long, value_name = "ROLE")]
+        role: Role,
+        /// For how long it works
+        #[arg(long, value_name = "DUR", default_value = "1h")]
+        ttl: Dur,
+        /// How often it works
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        uses: u32,
+        /// What to call it in lists and logs
+        #[arg(long, value_name = "NAME", default_value = "")]
+        name: String,
+    },
+    /// Every token, without its secret
+    #[command(after_help = "Example:\n  deskgrid token list")]
+    List,
+    /// Make a token useless; who joined with it stays
+    #[command(after_help = "Example:\n  deskgrid token revoke 3")]
+    Revoke {
+        /// Its number, as `token list` shows it
+        id: u32,
+    },
+}
+
+/// `deskgrid host`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// Every host and what it does
+    #[command(after_help = "Examples:\n  deskgrid host list\n  deskgrid --output json host list")]
+    List,
+    /// All about one host
+    #[command(after_help = "Example:\n  deskgrid host info desk-3")]
+    Info {
+        /// Its name, or host-N
+        host: String,
+    },
+    /// Give a host no new tasks; what runs there ends in peace
+    #[command(after_help = "Example:\n  deskgrid host drain desk-3")]
+    Drain {
+        /// Its name, or host-N
+        host: String,
+    },
+    /// Give a drained host tasks again
+    #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
+    Resume {
+        /// Its name, or host-N
+        host: String,
+    },
+}

@@ -1,0 +1,144 @@
+//! What can be said about a job, on the command line and (the same names) in a job file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use common::RequestId;
+use serde::Deserialize;
+
+use super::value::{Array, Dur, Limit, Pair};
+
+/// Shown below the help of `submit`.
+pub(crate) const EXAMPLES: &str = "\
+Placeholders in the command, the environment and paths: %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM};
+tasks find the same in their environment as DESKGRID_JOB_ID and so on.
+
+Examples:
+  One task; wait for it and see what it printed:
+    deskgrid submit --wait -- hostname && deskgrid job cat last stdout
+  A hundred runs of a program that lies here:
+    deskgrid submit --array 1-100 --input ./simulate -- ./simulate --seed %{TASK_ID}
+  One task for each file of a list; each sends its file and brings one back:
+    deskgrid submit --each-line files.txt --input '%{ITEM}:in.dat' --output-file out.csv -- convert in.dat out.csv
+    deskgrid job fetch last --into results
+  The same from a job file, with one thing changed:
+    deskgrid submit --job-file convert.toml --priority 5";
+
+/// `deskgrid submit`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SubmitArgs {
+    /// What can also stand in a job file.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// A TOML file with the same names as these flags; flags given here go before it
+    #[arg(long, value_name = "F.toml")]
+    pub job_file: Option<PathBuf>,
+    /// Submitting the same id again gives the same job instead of a second one
+    #[arg(long, value_name = "UUID")]
+    pub request_id: Option<RequestId>,
+    /// Wait until every task is settled; exit code 3 if some failed
+    #[arg(long)]
+    pub wait: bool,
+    /// Wait, and show progress meanwhile
+    #[arg(long)]
+    pub progress: bool,
+    /// Check everything and say what would be submitted; submit nothing
+    #[arg(long, conflicts_with_all = ["wait", "progress"])]
+    pub dry_run: bool,
+}
+
+/// A job, as flags or as the keys of a job file.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct JobArgs {
+    /// What to call the job [default: the program's name]
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// One task for each index, such as 1-100 or 1-99:2
+    #[arg(long, value_name = "IDS", group = "bag", help_heading = "Tasks")]
+    pub array: Option<Array>,
+    /// One task for each line of a file (- is standard input); empty lines are skipped; %{ITEM} is the line
+    #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
+    pub each_line: Option<PathBuf>,
+    /// One task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
+    #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
+    pub from_json: Option<PathBuf>,
+    /// Send a file; tasks find it as NAME (%{ITEM} and %{TASK_ID} choose one file per task) [repeatable]
+    #[arg(long, value_name = "F[:NAME]", help_heading = "Files")]
+    pub input: Vec<String>,
+    /// Bring back the files that match; a task that leaves none has failed [repeatable]
+    #[arg(long, value_name = "GLOB", help_heading = "Files")]
+    pub output_file: Vec<String>,
+    /// Which of the inputs is the tasks' standard input
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
+    pub stdin: Option<String>,
+    /// File name that `job fetch` gives standard output, or `none` to drop it
+    #[arg(long, value_name = "PATH|none", help_heading = "Files")]
+    pub stdout: Option<String>,
+    /// File name that `job fetch` gives standard error, or `none` to drop it
+    #[arg(long, value_name = "PATH|none", help_heading = "Files")]
+    pub stderr: Option<String>,
+    /// Add a variable to the tasks' environment, which is otherwise clean [repeatable]
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<Pair>,
+    /// How often a failed task is tried again [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Rules")]
+    pub retries: Option<u32>,
+    /// How many executions of a task may be lost with their hosts before it counts as failed [default: 10]
+    #[arg(long, value_name = "N", help_heading = "Rules")]
+    pub max_losses: Option<u32>,
+    /// The longest that one attempt may run, suspensions not counted
+    #[arg(long, value_name = "DUR", help_heading = "Rules")]
+    pub timeout: Option<Limit>,
+    /// Cancel the rest once more tasks than this have failed
+    #[arg(long, value_name = "N", help_heading = "Rules")]
+    pub max_fails: Option<u64>,
+    /// Higher goes first [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    pub priority: Option<i32>,
+    /// How tasks are placed; see `deskgrid policy list`
+    #[arg(long, value_name = "NAME", help_heading = "Rules")]
+    pub policy: Option<String>,
+    /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
+    #[arg(long, value_name = "DUR", help_heading = "Rules")]
+    pub estimate: Option<Dur>,
+    /// Tasks that do nothing, without a process: measures the grid itself
+    #[arg(long, conflicts_with = "command")]
+    pub noop: bool,
+    /// Program and arguments; no shell is involved (for one: -- sh -c '...')
+    #[arg(value_name = "CMD", trailing_var_arg = true)]
+    pub command: Vec<String>,
+}
+
+impl JobArgs {
+    /// These, and what they leave open from `file`. A list given here takes the place of the file's list.
+    pub(crate) fn over(self, file: JobArgs) -> JobArgs {
+        fn list<T>(here: Vec<T>, file: Vec<T>) -> Vec<T> {
+            if here.is_empty() { file } else { here }
+        }
+        let bag_here = self.array.is_some() || self.each_line.is_some() || self.from_json.is_some();
+        let bag = if bag_here { JobArgs::default() } else { file.clone() };
+        let noop = self.noop || (file.noop && self.command.is_empty());
+        JobArgs {
+            name: self.name.or(file.name),
+            array: self.array.or(bag.array),
+            each_line: self.each_line.or(bag.each_line),
+            from_json: self.from_json.or(bag.from_json),
+            input: list(self.input, file.input),
+            output_file: list(self.output_file, file.output_file),
+            stdin: self.stdin.or(file.stdin),
+            stdout: self.stdout.or(file.stdout),
+            stderr: self.stderr.or(file.stderr),
+            env: list(self.env, file.env),
+            retries: self.retries.or(file.retries),
+            max_losses: self.max_losses.or(file.max_losses),
+            timeout: self.timeout.or(file.timeout),
+            max_fails: self.max_fails.or(file.max_fails),
+            priority: self.priority.or(file.priority),
+            policy: self.policy.or(file.policy),
+            estimate: self.estimate.or(file.estimate),
+            command: if self.noop { Vec::new() } else { list(self.command, file.command) },
+            noop,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Values that people write on a command line or in a job file, read the same way in both places.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use common::selector::Selector;
+use common::{IdSet, JobId, Span};
+use serde::Deserialize;
+
+/// A duration such as `90s` or `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Dur(pub Duration);
+
+/// A time limit: a duration; `auto` is kept for later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Limit(pub Duration);
+
+/// Task indices such as `1-100`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Array(pub IdSet);
+
+/// `NAME=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Pair(pub String, pub String);
+
+/// Exactly one job: its number, or `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OneJob {
+    /// This one.
+    Id(JobId),
+    /// The one submitted last.
+    Last,
+}
+
+/// Some jobs, and whether they were named as one job: that decides the shape of the answer, not how many there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Jobs {
+    /// Which.
+    pub selector: Selector,
+    /// Whether a single number or `last` was given.
+    pub one: bool,
+}
+
+impl From<OneJob> for Selector {
+    fn from(job: OneJob) -> Selector {
+        match job {
+            OneJob::Id(id) => Selector::Ids(IdSet::from_range(id.0, id.0)),
+            OneJob::Last => Selector::Last,
+        }
+    }
+}
+
+impl Dur {
+    /// As the rest of deskgrid counts time.
+    pub(crate) fn span(self) -> Span {
+        self.0.into()
+    }
+}
+
+impl FromStr for Dur {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        humantime::parse_duration(s.trim())
+            .map(Dur)
+            .map_err(|_| format!("`{s}` is not a duration such as 90s or 1h30m"))
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        if s.trim() == "auto" {
+            return Err("`auto` does not exist yet: give a duration such as 10m".to_owned());
+        }
+        let Dur(limit) = s.parse()?;
+        if limit.is_zero() { Err("a time limit must be longer than nothing".to_owned()) } else { Ok(Limit(limit)) }
+    }
+}
+
+impl FromStr for Array {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        common::selector::parse_ids(s).map(Array).map_err(|error| error.to_string())
+    }
+}
+
+impl FromStr for Pair {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(Pair(name.to_owned(), value.to_owned())),
+            _ => Err(format!("`{s}` is not NAME=VALUE")),
+        }
+    }
+}
+
+impl FromStr for OneJob {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        if s == "last" { Ok(OneJob::Last) } else { s.parse().map(OneJob::Id).map_err(|e| format!("{e}, or `last`")) }
+    }
+}
+
+impl FromStr for Jobs {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let selector = s.parse().map_err(|e: common::selector::BadSelector| e.to_string())?;
+        Ok(Jobs { selector, one: s.trim().parse::<OneJob>().is_ok() })
+    }
+}
+
+macro_rules! from_text {
+    ($($name:ident),+) => {$(
+        impl TryFrom<String> for $name {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+    )+};
+}
+from_text!(Dur, Limit, Array, Pair);
+
+impl fmt::Display for OneJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OneJob::Id(id) => id.fmt(f),
+            OneJob::Last => f.write_str("last"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_as_documented() {
+        assert_eq!("1h30m".parse(), Ok(Dur(Duration::from_secs(5_400))));
+        assert_eq!("1-3".parse(), Ok(Array(IdSet::from_range(1, 3))));
+        assert_eq!("A=b=c".parse(), Ok(Pair("A".into(), "b=c".into())));
+        assert_eq!("last".parse(), Ok(OneJob::Last));
+        assert!("7".parse::<Jobs>().unwrap().one && "last".parse::<Jobs>().unwrap().one);
+        assert!(!"7-7".parse::<Jobs>().unwrap().one && !"all".parse::<Jobs>().unwrap().one);
+    }
+
+    #[test]
+    fn wrong_values_say_what_is_right() {
+        assert!("90".parse::<Dur>().unwrap_err().contains("90s"));
+        assert!("auto".parse::<Limit>().unwrap_err().contains("does not exist yet"));
+        assert!("0s".parse::<Limit>().unwrap_err().contains("longer than nothing"));
+        assert!("=x".parse::<Pair>().is_err() && "x".parse::<Pair>().is_err());
+        assert!("x".parse::<OneJob>().unwrap_err().contains("`last`"));
+        assert!("5-1".parse::<Array>().unwrap_err().contains("ends before"));
+    }
+}

@@ -1,0 +1,215 @@
+//! `deskgrid job fetch`: brings the files that tasks left. Everything is checked before anything is written, and each
+//! file is there whole and verified, or not at all.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use common::TaskId;
+use common::attempt::Stream;
+use common::content::Content;
+use common::path::PortablePath;
+use common::selector::Selector;
+use common::view::OutputView;
+use serde::Serialize;
+
+use super::Context;
+use crate::args::value::OneJob;
+use crate::failure::{Exit, Failure};
+use crate::files;
+use crate::output::note;
+use crate::parallel;
+use crate::session::Session;
+
+/// Where the files go.
+#[derive(Debug)]
+pub(super) struct Into {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Whether files that differ are overwritten.
+    pub force: bool,
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    task: TaskId,
+    path: PathBuf,
+    content: Content,
+    executable: bool,
+}
+
+#[derive(Serialize)]
+struct Fetched {
+    job: u32,
+    into: PathBuf,
+    files: Vec<FetchedFile>,
+}
+
+#[derive(Serialize)]
+struct FetchedFile {
+    task: String,
+    path: PathBuf,
+    bytes: u64,
+    /// Whether the same file was there before.
+    kept: bool,
+}
+
+/// Fetches the outputs of some tasks of a job.
+pub(super) async fn run(
+    context: &Context,
+    session: &Session,
+    job: OneJob,
+    into: Into,
+    tasks: Selector,
+) -> Result<(), Failure> {
+    let job = session.job(job).await?;
+    let outputs = session.outputs(job.job, tasks).await?;
+    let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
+    if wanted.is_empty() {
+        note(&format!(
+            "no task of job {} has left a file; deskgrid task list {} shows how far they are",
+            job.job, job.job
+        ));
+    }
+    let planned = look(wanted, into.force).await?;
+    let file = |(wanted, kept): &(Wanted, bool)| FetchedFile {
+        task: wanted.task.to_string(),
+        path: wanted.path.clone(),
+        bytes: wanted.content.size(),
+        kept: *kept,
+    };
+    let document = Fetched { job: job.job.0, into: into.dir.clone(), files: planned.iter().map(file).collect() };
+    let kept = planned.iter().filter(|(_, kept)| *kept).count();
+    bring(session, planned).await?;
+    let text = || {
+        let there = if kept > 0 { format!("; {kept} of them were there already") } else { String::new() };
+        format!("job {}: {} files in {}{there}\n", job.job, document.files.len(), into.dir.display())
+    };
+    context.out.show(&document, text, || vec![job.job.to_string()])
+}
+
+/// Every file of the outputs, with its place below `dir`.
+fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>, Failure> {
+    let mut all = BTreeMap::new();
+    for output in outputs {
+        let task = output.attempt.task;
+        let base = if many { dir.join(task.index.to_string()) } else { dir.to_owned() };
+        let streams = [&output.stdout, &output.stderr].into_iter().filter_map(named);
+        let files = output.files.iter().map(|file| (file.path.to_string(), Content::Blob(file.blob), file.executable));
+        for (name, content, executable) in files.chain(streams) {
+            // Names come from other machines: none may lead out of the directory.
+            let name: PortablePath = name.parse().map_err(|bad| {
+                Failure::new(Exit::Error, "bad-name", format!("task {task} left a file that cannot be placed"), "")
+                    .because(bad)
+            })?;
+            let path = base.join(&name);
+            all.insert(path.clone(), Wanted { task, path, content, executable });
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+/// A stream that the job gave a file name.
+fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, bool)> {
+    name.as_ref().map(|name| (name.clone(), stream.content.clone(), false))
+}
+
+/// Each file with whether the same one is there already.
+async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, Failure> {
+    let work = tokio::task::spawn_blocking(move || {
+        let mut planned = Vec::with_capacity(wanted.len());
+        for file in wanted {
+            let kept = same(&file)?;
+            if kept == Some(false) && !force {
+                let what = format!("{} is there already and differs", file.path.display());
+                return Err(Failure::new(Exit::Error, "exists", what, "fetch into another directory, or use --force"));
+            }
+            planned.push((file, kept == Some(true)));
+        }
+        Ok(planned)
+    });
+    work.await.map_err(|error| parallel::interrupted(&error))?
+}
+
+/// Whether the file that is there is the wanted one; nothing where none is there.
+fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
+    match std::fs::symlink_metadata(&wanted.path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::io(format!("cannot look at {}", wanted.path.display()), &error)),
+        Ok(metadata) if !metadata.is_file() => Ok(Some(false)),
+        Ok(_) => {
+            let blob = match &wanted.content {
+                Content::Inline(bytes) => link::content::hash_bytes(bytes),
+                Content::Blob(blob) => *blob,
+            };
+            Ok(Some(link::content::hash_file(&wanted.path)? == blob))
+        }
+    }
+}
+
+async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Failure> {
+    let new = planned.into_iter().filter(|(_, kept)| !kept).map(|(file, _)| file);
+    let one = |file: Wanted| {
+        let session = session.clone();
+        async move { bring_one(&session, &file).await }
+    };
+    parallel::each(new, one).await.map(drop)
+}
+
+async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
+    let cannot = |error: &std::io::Error| Failure::io(format!("cannot write {}", file.path.display()), error);
+    let parent = file.path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;
+    match &file.content {
+        Content::Blob(blob) => session.client().fetch(*blob, &file.path).await?,
+        Content::Inline(bytes) => {
+            let mut whole = tempfile::NamedTempFile::new_in(parent).map_err(|error| cannot(&error))?;
+            std::io::Write::write_all(&mut whole, bytes).map_err(|error| cannot(&error))?;
+            whole.persist(&file.path).map_err(|error| cannot(&error.error))?;
+        }
+    }
+    files::permit(&file.path, file.executable).map_err(|error| cannot(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::view::FileView;
+    use common::{AttemptId, Incarnation, JobId};
+
+    fn output(index: u32, path: &str, stdout: Option<&str>) -> OutputView {
+        let attempt = AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) };
+        let blob = link::content::hash_bytes(b"content");
+        let files = vec![FileView { path: path.parse().unwrap(), blob, executable: true }];
+        let stream = |name: Option<&str>| (Stream::default(), name.map(str::to_owned));
+        OutputView { attempt, host: "h".into(), stdout: stream(stdout), stderr: stream(None), files }
+    }
+
+    #[test]
+    fn files_lie_below_their_task_where_there_are_several() {
+        let paths = |many| {
+            let wanted = wanted(&[output(3, "a/b", Some("log"))], Path::new("d"), many).unwrap();
+            wanted.into_iter().map(|w| w.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(true), [Path::new("d/3/a/b"), Path::new("d/3/log")]);
+        assert_eq!(paths(false), [Path::new("d/a/b"), Path::new("d/log")]);
+    }
+
+    #[test]
+    fn a_name_that_leads_out_is_refused() {
+        let failure = wanted(&[output(3, "a", Some("../../.bashrc"))], Path::new("d"), true).unwrap_err();
+        assert_eq!(failure.code, "bad-name");
+    }
+
+    #[tokio::test]
+    async fn what_differs_is_not_overwritten_unless_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = || wanted(&[output(1, "out", None)], dir.path(), false).unwrap();
+        assert_eq!(look(files(), false).await.unwrap().iter().map(|(_, kept)| *kept).collect::<Vec<_>>(), [false]);
+        std::fs::write(dir.path().join("out"), "content").unwrap();
+        assert!(look(files(), false).await.unwrap()[0].1);
+        std::fs::write(dir.path().join("out"), "mine").unwrap();
+        assert_eq!(look(files(), false).await.unwrap_err().code, "exists");
+        assert!(!look(files(), true).await.unwrap()[0].1);
+    }
+}

@@ -1,0 +1,82 @@
+//! `deskgrid host`.
+
+use common::view::HostView;
+use common::wire::client::Request;
+
+use super::Context;
+use crate::args::HostCommand;
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts};
+use crate::output::{json, when};
+use crate::session::Session;
+
+/// Does what was asked for.
+pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    match command {
+        HostCommand::List => list(context, &session).await?,
+        HostCommand::Info { host } => one(context, &session, Request::Hosts { names: vec![host] }).await?,
+        HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
+        HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
+    }
+    session.close().await;
+    Ok(Exit::Well)
+}
+
+async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
+    let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
+    let text = || {
+        let headings = ["HOST", "STATE", "WHY", "SINCE", "SPEED", "SLOTS", "HOLDS", "FINISHED", "LOST"];
+        let mut rows = Rows::new(&headings, context.out.color());
+        hosts.iter().for_each(|host| rows.add(row(host)));
+        rows.text("no host has joined yet: deskgrid token create --role worker")
+    };
+    context.out.show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
+}
+
+fn names(hosts: &[HostView]) -> Vec<String> {
+    hosts.iter().map(|host| host.facts.name.clone()).collect()
+}
+
+fn row(host: &HostView) -> [String; 9] {
+    [
+        host.facts.name.clone(),
+        host.state.to_string(),
+        host.reason.clone().unwrap_or_default(),
+        when::relative(host.since, when::now()),
+        host.facts.speed.to_string(),
+        host.facts.slots.to_string(),
+        host.attempts.len().to_string(),
+        host.finished.to_string(),
+        host.lost.to_string(),
+    ]
+}
+
+async fn one(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
+    let hosts = session.hosts(&request).await?;
+    let Some(host) = hosts.first() else {
+        let hint = "deskgrid host list shows the hosts that there are";
+        return Err(Failure::new(Exit::Error, "not-found", "there is no such host", hint));
+    };
+    context.out.show(&json::Host::from(host), || describe(host), || names(&hosts))
+}
+
+fn describe(host: &HostView) -> String {
+    let now = when::now();
+    let held: Vec<_> = host.attempts.iter().map(ToString::to_string).collect();
+    let per_cent = |part: f64| format!("{:.0} % of the processor", part * 100.0);
+    facts(&[
+        ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
+        ("state", Some(format!("{}, since {}", host.state, when::relative(host.since, now)))),
+        ("why", host.reason.clone()),
+        ("heard", host.heard.map(|time| when::relative(time, now))),
+        ("owner", host.owner_active.map(|active| if active { "active" } else { "away" }.to_owned())),
+        ("availability", host.cpu_availability.map(per_cent)),
+        ("speed", Some(format!("{} of the reference host, at {} MHz", host.facts.speed, host.facts.clock_mhz))),
+        ("slots", Some(format!("{} on {} logical processors", host.facts.slots, host.facts.cores))),
+        ("memory", Some(format!("{} MiB", host.facts.memory_mib))),
+        ("system", Some(format!("{}, confinement {}", host.facts.os, host.facts.confinement))),
+        ("holds", Some(if held.is_empty() { "nothing".to_owned() } else { held.join(" ") })),
+        ("finished", Some(format!("{} attempts; {} were lost with it", host.finished, host.lost))),
+    ])
+}

@@ -1,0 +1,235 @@
+//! `deskgrid job`.
+
+use std::time::Duration;
+
+use common::selector::Selector;
+use common::view::{ExplainView, JobState, JobView};
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+
+use super::{Context, cat, fetch, joblog};
+use crate::args::OutputMode;
+use crate::args::job::{JobCommand, WaitArgs};
+use crate::args::value::{Jobs, OneJob};
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts, printable};
+use crate::output::{json, when};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::watch::{Ended, Watch};
+
+/// Does what was asked for.
+pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    match command {
+        JobCommand::Wait(args) => return wait(context, session, args, false).await,
+        JobCommand::Progress(args) => return wait(context, session, args, true).await,
+        JobCommand::List { joblog: Some(job), .. } => joblog::run(context, &session, job).await?,
+        JobCommand::List { all, state, joblog: None } => list(context, &session, all, state).await?,
+        JobCommand::Info { jobs } => info(context, &session, jobs).await?,
+        JobCommand::Cat { job, stream, tasks } => cat::run(context, &session, job, stream, tasks).await?,
+        JobCommand::Fetch { job, into, tasks, force } => {
+            fetch::run(context, &session, job, fetch::Into { dir: into, force }, tasks).await?;
+        }
+        JobCommand::Cancel { jobs, tasks } => {
+            change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
+        }
+        JobCommand::Retry { job, failed, tasks } => {
+            let job = session.job_id(job).await?;
+            change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
+        }
+        JobCommand::Explain { job } => explain(context, &session, job).await?,
+        JobCommand::Forget { jobs } => {
+            change(context, &session, Request::Forget { jobs: jobs.selector }, "forgotten").await?;
+        }
+    }
+    session.close().await;
+    Ok(Exit::Well)
+}
+
+async fn list(context: &Context, session: &Session, all: bool, states: Vec<JobState>) -> Result<(), Failure> {
+    // A settled state that is asked for by name is asked for among all jobs.
+    let everything = all || states.iter().any(|state| state.settled());
+    let jobs = if everything { Selector::All } else { Selector::Ids(common::IdSet::new()) };
+    let mut jobs = session.jobs_in(&Request::Jobs { jobs, states }).await?;
+    jobs.sort_by_key(|job| (activity(job.state), job.job));
+    let text = || {
+        let mut rows = Rows::new(&["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "FINISH"], context.out.color());
+        for job in &jobs {
+            rows.add(row(job));
+        }
+        rows.text(if everything { "there are no jobs" } else { "no job is unsettled (--all shows the others)" })
+    };
+    context.out.show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
+}
+
+/// Active jobs first.
+fn activity(state: JobState) -> u8 {
+    match state {
+        JobState::Running => 0,
+        JobState::Waiting => 1,
+        _ => 2,
+    }
+}
+
+fn row(job: &JobView) -> [String; 7] {
+    let now = when::now();
+    let finish = job.finished.or(job.predicted_finish).map_or(String::new(), |time| when::relative(time, now));
+    [
+        job.job.to_string(),
+        job.name.clone(),
+        job.state.to_string(),
+        format!("{}/{}", job.tasks.finished, job.tasks.total),
+        job.tasks.failed.to_string(),
+        job.tasks.running.to_string(),
+        finish,
+    ]
+}
+
+fn ids(jobs: &[JobView]) -> Vec<String> {
+    jobs.iter().map(|job| job.job.to_string()).collect()
+}
+
+async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Failure> {
+    let found = found(session, &jobs).await?;
+    show(context, &jobs, &found, || found.iter().map(describe).collect::<Vec<_>>().join("\n"))
+}
+
+/// The jobs that a selector names; naming one that is not there is an error.
+async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> {
+    let found = session.jobs(jobs.selector.clone()).await?;
+    match &jobs.selector {
+        Selector::Ids(ids) if found.is_empty() => {
+            let hint = "deskgrid job list --all shows the jobs that there are";
+            Err(Failure::new(Exit::Error, "not-found", format!("there is no job {ids}"), hint))
+        }
+        Selector::Last if found.is_empty() => {
+            Err(Failure::new(Exit::Error, "not-found", "there are no jobs", "deskgrid submit -- CMD ARG..."))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// One job where one was named, else a list of them.
+fn show(context: &Context, jobs: &Jobs, found: &[JobView], text: impl FnOnce() -> String) -> Result<(), Failure> {
+    match found {
+        [job] if jobs.one => context.out.show(&json::Job::from(job), text, || ids(found)),
+        _ => context.out.show(&json::Jobs::from(found), text, || ids(found)),
+    }
+}
+
+fn describe(job: &JobView) -> String {
+    let now = when::now();
+    let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::iso(time));
+    let tasks = &job.tasks;
+    let counts = [
+        ("waiting", tasks.waiting),
+        ("running", tasks.running),
+        ("suspended", tasks.suspended),
+        ("finished", tasks.finished),
+        ("failed", tasks.failed),
+        ("cancelled", tasks.cancelled),
+    ];
+    let counts: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")).collect();
+    facts(&[
+        ("job", Some(format!("{}  {}", job.job, job.name))),
+        ("state", Some(job.state.to_string())),
+        ("why", job.reason.clone()),
+        ("user", Some(job.user.clone())),
+        ("policy", Some(format!("{}, priority {}", job.policy, job.priority))),
+        ("tasks", Some(format!("{}: {}", tasks.total, counts.join(", ")))),
+        ("attempts", Some(format!("{}, {} of them duplicates", job.attempts, job.duplicates))),
+        ("submitted", Some(time(job.submitted))),
+        ("started", job.started.map(time)),
+        ("finished", job.finished.map(time)),
+        ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
+        ("predicted finish", job.predicted_finish.map(time)),
+        ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
+    ])
+}
+
+async fn wait(context: &Context, session: Session, args: WaitArgs, progress: bool) -> Result<Exit, Failure> {
+    let timeout = args.timeout.map(|timeout| timeout.0);
+    // A job that is not there would never be settled.
+    found(&session, &args.jobs).await?;
+    let ended = wait_for(context, session, args.jobs.selector.clone(), timeout, progress).await?;
+    show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
+    Ok(ended.exit())
+}
+
+/// Waits for jobs, with a bar if `progress`.
+pub(super) async fn wait_for(
+    context: &Context,
+    session: Session,
+    jobs: Selector,
+    timeout: Option<Duration>,
+    progress: bool,
+) -> Result<Ended, Failure> {
+    let watch = Watch::new(&context.state, jobs, timeout, !progress);
+    if !progress || context.out.mode() != OutputMode::Cli {
+        return watch.run(session, |_| {}).await;
+    }
+    let mut bar = Progress::new();
+    let ended = watch.run(session, |jobs| bar.show(jobs)).await;
+    bar.end();
+    ended
+}
+
+/// How each job ended, a line each.
+pub(super) fn outcome(ended: &Ended) -> String {
+    let line = |job: &JobView| {
+        let tasks = &job.tasks;
+        let mut line = format!("job {} ({}) {}: ", job.job, printable(&job.name), job.state);
+        line += &format!("{} of {} tasks finished", tasks.finished, tasks.total);
+        for (n, word) in [(tasks.failed, "failed"), (tasks.cancelled, "cancelled")] {
+            if n > 0 {
+                line += &format!(", {n} {word}");
+            }
+        }
+        if let Some(finished) = job.finished {
+            line += &format!(", in {}", finished.since(job.submitted));
+        }
+        if tasks.failed > 0 {
+            line += &format!("\nsee: deskgrid task list {} --state failed", job.job);
+        }
+        line + "\n"
+    };
+    let lines: String = ended.jobs.iter().map(line).collect();
+    if ended.timed_out { lines + "waiting timed out; the jobs go on\n" } else { lines }
+}
+
+async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {
+    let changed = session.changed(&request).await?;
+    let text = || {
+        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {tasks} tasks {word}\n");
+        if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
+    };
+    context
+        .out
+        .show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
+}
+
+async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+    let job = session.job_id(job).await?;
+    let view = match session.one(&Request::Explain { job }).await? {
+        Reply::Explained(view) => view,
+        other => return Err(unexpected(Some(&other)).into()),
+    };
+    let color = context.out.color();
+    context.out.show(&json::Explained::from(&*view), || explained(&view, color), || vec![view.job.job.to_string()])
+}
+
+fn explained(view: &ExplainView, color: bool) -> String {
+    let mut out = format!("job {} ({}) is {}", view.job.job, printable(&view.job.name), view.job.state);
+    out += &view.job.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", printable(reason)));
+    out += "\n\n";
+    let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color);
+    for (reason, tasks) in &view.waiting {
+        waiting.add([tasks.clone(), reason.clone()]);
+    }
+    let mut hosts = Rows::new(&["HOST", "TAKES NONE BECAUSE"], color);
+    for (host, reason) in &view.hosts {
+        hosts.add([host.clone(), reason.clone()]);
+    }
+    out + &waiting.text("no task waits\n") + "\n" + &hosts.text("there are no hosts: deskgrid worker start --help\n")
+}

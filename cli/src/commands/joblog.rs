@@ -1,0 +1,97 @@
+//! `deskgrid job list --joblog`: the attempts of a job as tab-separated values. The first nine columns are those of GNU
+//! parallel's joblog, so that what reads one reads the other.
+
+use common::selector::Selector;
+use common::view::{AttemptView, TaskView};
+
+use super::Context;
+use crate::args::OutputMode;
+use crate::args::value::OneJob;
+use crate::failure::Failure;
+use crate::output::json;
+use crate::session::Session;
+
+const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\t\
+                        Task\tAttempt\tState\tSuspended\tCpu\tReason";
+
+/// Prints the attempts of one job, in the order in which they were assigned.
+pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+    let job = session.job(job).await?;
+    let tasks = session.tasks(job.job, Selector::All, Vec::new()).await?;
+    if context.out.mode() == OutputMode::Json {
+        return context.out.show(&json::Tasks::from(&tasks[..]), String::new, Vec::new);
+    }
+    let attempts = || attempts(&tasks).iter().map(|(_, attempt)| attempt.attempt.to_string()).collect();
+    context.out.show(&(), || text(&tasks, &job.name), attempts)
+}
+
+fn attempts(tasks: &[TaskView]) -> Vec<(&TaskView, &AttemptView)> {
+    let mut all: Vec<_> = tasks.iter().flat_map(|task| task.attempts.iter().map(move |a| (task, a))).collect();
+    all.sort_by_key(|(_, attempt)| (attempt.assigned, attempt.attempt));
+    all
+}
+
+fn text(tasks: &[TaskView], name: &str) -> String {
+    let rows = attempts(tasks).into_iter().enumerate().map(|(i, (task, attempt))| row(i + 1, task, attempt, name));
+    rows.fold(format!("{HEADINGS}\n"), |out, row| out + &row + "\n")
+}
+
+fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> String {
+    let start = attempt.started.unwrap_or(attempt.assigned);
+    let exit =
+        attempt.exit_code.map_or_else(|| if attempt.state.live() { "" } else { "-1" }.to_owned(), |c| c.to_string());
+    let cells = [
+        number.to_string(),
+        attempt.host.clone(),
+        format!("{:.3}", start.secs()),
+        format!("{:.3}", attempt.ran.secs()),
+        "0".to_owned(),
+        "0".to_owned(),
+        exit,
+        "0".to_owned(),
+        task.item.clone().unwrap_or_else(|| name.to_owned()),
+        task.task.to_string(),
+        attempt.attempt.number.to_string(),
+        attempt.state.to_string(),
+        format!("{:.3}", attempt.suspended.secs()),
+        format!("{:.3}", attempt.cpu.secs()),
+        attempt.reason.clone().unwrap_or_default(),
+    ];
+    cells.map(|cell| cell.replace(['\t', '\n', '\r'], " ")).join("\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::view::{AttemptState, TaskState};
+    use common::{AttemptId, Incarnation, JobId, Span, TaskId, Time};
+
+    #[test]
+    fn the_joblog_has_a_row_for_each_attempt_in_order_of_time() {
+        let task = TaskId::new(JobId(7), 3);
+        let attempt = |number, assigned| AttemptView {
+            attempt: AttemptId { task, number, incarnation: Incarnation(1) },
+            host: "desk-1".into(),
+            state: AttemptState::Finished,
+            duplicate: false,
+            assigned: Time(assigned),
+            started: Some(Time(assigned + 500_000)),
+            finished: None,
+            ran: Span::from_millis(1_250),
+            cpu: Span::from_millis(1_000),
+            suspended: Span::ZERO,
+            exit_code: Some(0),
+            reason: Some("first\tattempt".into()),
+        };
+        let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
+        let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts };
+        let text = text(&[view], "render");
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));
+        assert_eq!(
+            lines[1],
+            "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt"
+        );
+        assert!(lines[2].contains("\t7.3\t2\t") && lines.len() == 3);
+    }
+}

@@ -1,0 +1,66 @@
+//! `deskgrid master`.
+
+use std::time::{Duration, Instant};
+
+use link::retry::Backoff;
+use serde::Serialize;
+
+use super::{Context, shutdown};
+use crate::args::serve::{Http, MasterArgs};
+use crate::args::value::Dur;
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+
+#[derive(Serialize)]
+struct Answers<'a> {
+    master: &'a str,
+}
+
+/// Serves until it is stopped.
+pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, Failure> {
+    let mut config = args.config.as_deref().map(master::Config::load).transpose()?.unwrap_or_default();
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    match args.http {
+        Some(Http::At(address)) => config.http = Some(address),
+        Some(Http::Off) => config.http = None,
+        None => {}
+    }
+    master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
+    Ok(Exit::Well)
+}
+
+/// Returns once the master answers.
+pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit, Failure> {
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.0));
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let attempt = tokio::time::timeout(left.unwrap_or(Duration::from_secs(60)), Session::open(&context.state));
+        match attempt.await {
+            Ok(Ok(session)) => {
+                let document = Answers { master: session.master() };
+                let text = || format!("the master at {} answers\n", session.master());
+                context.out.show(&document, text, Vec::new)?;
+                session.close().await;
+                return Ok(Exit::Well);
+            }
+            // Before the very first start is through there is no identity yet; both pass by themselves.
+            Ok(Err(failure)) if matches!(failure.code, "no-identity" | "unreachable" | "unavailable") => {
+                if left.is_some_and(|left| left.is_zero()) {
+                    return Err(timed_out(&failure.what));
+                }
+            }
+            Ok(Err(failure)) => return Err(failure),
+            Err(_) if deadline.is_none() => {}
+            Err(_) => return Err(timed_out("it does not answer")),
+        }
+        tokio::time::sleep(left.map_or(backoff.delay(), |left| backoff.delay().min(left))).await;
+    }
+}
+
+fn timed_out(because: &str) -> Failure {
+    let hint = "is it running? its log says more; --dir must be the one it was started with";
+    Failure::new(Exit::TimedOut, "timed-out", "the master did not answer in time", hint).because(because)
+}

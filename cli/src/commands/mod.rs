@@ -1,0 +1,118 @@
+//! What each command does.
+
+mod cat;
+mod fetch;
+mod host;
+mod job;
+mod joblog;
+mod login;
+mod master;
+mod policy;
+mod submit;
+mod task;
+mod token;
+mod worker;
+
+use clap::CommandFactory;
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) use submit::new_request;
+
+use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
+use crate::failure::{Exit, Failure};
+use crate::logs;
+use crate::output::Output;
+use crate::state::StateDir;
+
+/// What every command needs.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Where state lies.
+    pub state: StateDir,
+    /// How to print.
+    pub out: Output,
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// If it could not be done.
+pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
+    let Cli { global, command } = cli;
+    let serving =
+        matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
+    logs::start(&global, serving);
+    let context = Context { state: StateDir::find(global.dir.as_deref())?, out: Output::new(&global) };
+    let runtime = runtime(&command)?;
+    let result = runtime.block_on(dispatch(&context, command));
+    // A thread that still reads a terminal or a slow disk must not hold up the end.
+    runtime.shutdown_background();
+    result
+}
+
+async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Demo(args) => crate::demo::run(&context.out, &args).await,
+        Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
+        Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
+        Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
+        Command::Token(command) => token::run(context, command).await,
+        Command::Login(args) => login::run(context, args).await,
+        Command::Submit(args) => Box::pin(submit::run(context, *args)).await,
+        Command::Job(command) => job::run(context, command).await,
+        Command::Task(command) => task::run(context, command).await,
+        Command::Host(command) => host::run(context, command).await,
+        Command::Policy(command) => policy::run(context, command),
+        Command::Completions { shell } => completions(context, shell),
+    }
+}
+
+/// Where a command's future runs: on one thread where it only asks and prints, on several where it serves.
+fn runtime(command: &Command) -> Result<Runtime, Failure> {
+    let mut builder = match command {
+        Command::Demo(_) | Command::Master(_) | Command::Worker(_) => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    builder.enable_all().build().map_err(|e| Failure::io("cannot start", &e))
+}
+
+fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "deskgrid", &mut script);
+    context.out.bytes(&script)?;
+    Ok(Exit::Well)
+}
+
+/// Ends when the user or the system wants the program to end.
+pub(crate) async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Ends when the program is to shut down; with `tied` also when standard input ends.
+pub(crate) async fn shutdown(tied: bool) {
+    if !tied {
+        return interrupted().await;
+    }
+    let (tx, rx) = tokio::sync::oneshot::channel::<()>();
+    // A thread of its own: a read of standard input cannot be cancelled, and must not hold up the runtime's end.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        drop(tx);
+    });
+    tokio::select! {
+        () = interrupted() => {}
+        _ = rx => {}
+    }
+}

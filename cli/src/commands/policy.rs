@@ -1,0 +1,89 @@
+//! `deskgrid policy`: the scheduler's catalogue, as it is.
+
+use std::collections::BTreeMap;
+
+use scheduler::Policy;
+use serde::Serialize;
+
+use super::Context;
+use crate::args::PolicyCommand;
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts};
+use crate::submit::known_policy;
+
+#[derive(Serialize)]
+struct Rowset {
+    policies: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    source: &'static str,
+    summary: &'static str,
+    stages: BTreeMap<&'static str, &'static str>,
+    parameters: Vec<Parameter>,
+}
+
+#[derive(Serialize)]
+struct Parameter {
+    name: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+}
+
+impl From<&Policy> for Row {
+    fn from(policy: &Policy) -> Self {
+        let parameters = policy.parameters.iter();
+        Row {
+            name: policy.name,
+            source: policy.source,
+            summary: policy.summary,
+            stages: policy.answers().into_iter().collect(),
+            parameters: parameters
+                .map(|p| Parameter { name: p.name, default: p.default, meaning: p.meaning })
+                .collect(),
+        }
+    }
+}
+
+/// Does what was asked for.
+pub(super) fn run(context: &Context, command: PolicyCommand) -> Result<Exit, Failure> {
+    match command {
+        PolicyCommand::List => list(context)?,
+        PolicyCommand::Show { name } => show(context, &name)?,
+    }
+    Ok(Exit::Well)
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let policies = scheduler::catalogue();
+    let text = || {
+        let mut rows = Rows::new(&["POLICY", "WHAT IT DOES", "FROM"], context.out.color());
+        for policy in policies {
+            rows.add([policy.name, policy.summary, policy.source].map(str::to_owned));
+        }
+        rows.text("")
+    };
+    let document = Rowset { policies: policies.iter().map(Row::from).collect() };
+    context.out.show(&document, text, || policies.iter().map(|policy| policy.name.to_owned()).collect())
+}
+
+fn show(context: &Context, name: &str) -> Result<(), Failure> {
+    let name = known_policy(name)?;
+    let Some(policy) = scheduler::catalogue().iter().find(|policy| policy.name == name) else {
+        return Err(Failure::usage(format!("there is no policy `{name}`"), "deskgrid policy list"));
+    };
+    let row = Row::from(policy);
+    let text = || {
+        let mut pairs = vec![("policy", row.name), ("what it does", row.summary), ("from", row.source)];
+        pairs.extend(policy.answers());
+        let mut text =
+            facts(&pairs.into_iter().map(|(name, value)| (name, Some(value.to_owned()))).collect::<Vec<_>>());
+        for parameter in &row.parameters {
+            text += &format!("parameter     {} = {}: {}\n", parameter.name, parameter.default, parameter.meaning);
+        }
+        text
+    };
+    context.out.show(&row, text, || vec![row.name.to_owned()])
+}

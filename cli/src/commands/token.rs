@@ -1,0 +1,75 @@
+//! `deskgrid token`.
+
+use common::token::Role;
+use common::view::TokenView;
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+
+use super::Context;
+use crate::args::TokenCommand;
+use crate::failure::{Exit, Failure};
+use crate::output::table::Rows;
+use crate::output::{json, when};
+use crate::session::Session;
+
+/// Does what was asked for.
+pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    match command {
+        TokenCommand::Create { role, ttl, uses, name } => {
+            let request = Request::TokenCreate { role, ttl: ttl.span(), uses, name };
+            create(context, &session, &request).await?;
+        }
+        TokenCommand::List => list(context, &session, &Request::TokenList).await?,
+        TokenCommand::Revoke { id } => list(context, &session, &Request::TokenRevoke { id }).await?,
+    }
+    session.close().await;
+    Ok(Exit::Well)
+}
+
+async fn create(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+    let (token, view) = match session.one(request).await? {
+        Reply::Token(token, view) => (token.to_string(), view),
+        other => return Err(unexpected(Some(&other)).into()),
+    };
+    let text = || {
+        let command = if view.role == Role::Worker { "worker start" } else { "login" };
+        let times = if view.uses_left == 1 { "once".to_owned() } else { format!("{} times", view.uses_left) };
+        let until = when::relative(view.expires, when::now());
+        format!(
+            "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
+             deskgrid {command} --master {} --join {token}\n",
+            view.id,
+            view.role,
+            session.master()
+        )
+    };
+    context.out.show(&json::Token::new(&view, Some(token.clone())), text, || vec![token.clone()])
+}
+
+async fn list(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+    let mut tokens: Vec<TokenView> = Vec::new();
+    for reply in session.client().ask(request).await? {
+        match reply {
+            Reply::Tokens(some) => tokens.extend(some),
+            other => return Err(unexpected(Some(&other)).into()),
+        }
+    }
+    let text = || {
+        let mut rows = Rows::new(&["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"], context.out.color());
+        for token in &tokens {
+            let state = if token.revoked { "revoked" } else { "" };
+            rows.add([
+                token.id.to_string(),
+                token.role.to_string(),
+                token.name.clone(),
+                token.uses_left.to_string(),
+                when::relative(token.expires, when::now()),
+                state.to_owned(),
+            ]);
+        }
+        rows.text("there are no tokens: deskgrid token create --role worker")
+    };
+    let document = json::Tokens { tokens: tokens.iter().map(|token| json::Token::new(token, None)).collect() };
+    context.out.show(&document, text, || tokens.iter().map(|token| token.id.to_string()).collect())
+}

@@ -1,0 +1,205 @@
+//! The demo's processes: a master and workers, each as it would run on a machine of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::Span;
+use common::token::{JoinToken, Role};
+use common::view::HostState;
+use common::wire::client::{Reply, Request};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::failure::{Exit, Failure};
+use crate::session::Session;
+use crate::state::StateDir;
+
+/// How long the master, or all workers, may take to be there.
+const START: Duration = Duration::from_secs(60);
+/// How often to look whether they are: there is nothing to be told by before there is a connection.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a process that was asked to end may take.
+const GRACE: Duration = Duration::from_secs(5);
+/// The master's machine.
+const MASTER: &str = "master";
+
+/// The temporary directory and every process in it.
+#[derive(Debug)]
+pub(super) struct Grid {
+    dir: TempDir,
+    processes: Vec<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    name: String,
+    child: Child,
+}
+
+/// The name of a demo host.
+pub(super) fn host_name(number: u32) -> String {
+    format!("desk-{number}")
+}
+
+impl Grid {
+    /// An empty grid.
+    ///
+    /// # Errors
+    /// If there is no place for temporary files.
+    pub(super) fn new() -> Result<Self, Failure> {
+        let dir = tempfile::Builder::new().prefix("deskgrid-demo-").tempdir();
+        let dir = dir.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
+        Ok(Self { dir, processes: Vec::new() })
+    }
+
+    /// The directory in which each machine has its own.
+    pub(super) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The state of the machine on which the demo's user sits: the master's.
+    pub(super) fn client_state(&self) -> StateDir {
+        StateDir::at(self.root().join(MASTER))
+    }
+
+    /// Starts the master on a free port, and connects to it.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub(super) async fn start_master(&mut self) -> Result<Session, Failure> {
+        let words = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
+        self.spawn(MASTER, &words.map(str::to_owned))?;
+        let (state, deadline) = (self.client_state(), Instant::now() + START);
+        loop {
+            self.check()?;
+            match tokio::time::timeout(START, Session::open(&state)).await {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(failure)) if Instant::now() > deadline => return Err(failure),
+                Err(_) => return Err(late("the master")),
+                Ok(Err(_)) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// Starts workers, lets them join with one token, and waits until each is ready.
+    ///
+    /// # Errors
+    /// If one of them does not come up.
+    pub(super) async fn start_workers(&mut self, session: &Session, count: u32) -> Result<(), Failure> {
+        let token = token(session, count).await?.to_string();
+        for number in 1..=count {
+            let name = host_name(number);
+            let words =
+                ["worker", "start", "--master", session.master(), "--join", &token, "--name", &name, "--slots", "1"];
+            self.spawn(&name, &words.map(str::to_owned))?;
+        }
+        let deadline = Instant::now() + START;
+        while Instant::now() < deadline {
+            self.check()?;
+            let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
+            if hosts.iter().filter(|host| host.state == HostState::Ready).count() == count as usize {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Err(late("not every worker"))
+    }
+
+    /// Never ends while all is well; when a process ends that should not, says so.
+    pub(super) async fn watch(&mut self) -> Failure {
+        loop {
+            if let Err(failure) = self.check() {
+                return failure;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Ends every process: workers first, so that each can say goodbye.
+    pub(super) async fn stop(mut self) {
+        let (masters, workers): (Vec<_>, Vec<_>) = self.processes.drain(..).partition(|process| process.name == MASTER);
+        for group in [workers, masters] {
+            group.iter().for_each(Process::terminate);
+            let deadline = tokio::time::Instant::now() + GRACE;
+            for mut process in group {
+                if tokio::time::timeout_at(deadline, process.child.wait()).await.is_err() {
+                    // What does not end in time is killed, and reaped here too.
+                    let _ = process.child.kill().await;
+                }
+            }
+        }
+        let path = self.dir.path().to_owned();
+        if let Err(error) = self.dir.close() {
+            tracing::warn!("cannot remove {}: {error}", path.display());
+        }
+    }
+
+    fn spawn(&mut self, name: &str, words: &[String]) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| Failure::io(format!("cannot start {name}"), &error);
+        let log = File::create(self.log(name)).map_err(cannot)?;
+        let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+        command.arg("--dir").arg(self.root().join(name)).args(["--color", "never"]).args(words).arg("--tied");
+        command.env_remove("DESKGRID_DIR").env_remove("DESKGRID_OUTPUT").env_remove("DESKGRID_LOG");
+        // The pipe ties it to us: should we be killed, it ends by itself.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0); // Ctrl-C reaches us alone, and we end the rest in order.
+        let child = command.spawn().map_err(cannot)?;
+        self.processes.push(Process { name: name.to_owned(), child });
+        Ok(())
+    }
+
+    /// Whether every process still runs.
+    fn check(&mut self) -> Result<(), Failure> {
+        let mut ended = None;
+        for process in &mut self.processes {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                ended = Some((process.name.clone(), status));
+            }
+        }
+        match ended {
+            None => Ok(()),
+            Some((name, status)) => {
+                let log = std::fs::read_to_string(self.log(&name)).unwrap_or_default();
+                let lines: Vec<_> = log.lines().collect();
+                let tail = lines[lines.len().saturating_sub(4)..].join(" / ");
+                Err(Failure::new(Exit::Error, "demo", format!("{name} ended early ({status})"), "").because(tail))
+            }
+        }
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.root().join(format!("{name}.log"))
+    }
+}
+
+impl Process {
+    #[cfg(unix)]
+    fn terminate(&self) {
+        let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(pid) = pid {
+            // It may have ended a moment ago; then there is nothing to end.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
+    /// The end of its standard input asks it to end.
+    #[cfg(not(unix))]
+    fn terminate(&self) {}
+}
+
+async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
+    let ttl = Span::from_secs(600);
+    let request = Request::TokenCreate { role: Role::Worker, ttl, uses, name: "demo".to_owned() };
+    match session.one(&request).await? {
+        Reply::Token(token, _) => Ok(token),
+        other => Err(link::client::unexpected(Some(&other)).into()),
+    }
+}
+
+fn late(who: &str) -> Failure {
+    let what = format!("{who} came up within {} seconds", START.as_secs());
+    Failure::new(Exit::Error, "demo", what, "is this machine very busy? try fewer --hosts")
+}

@@ -1,0 +1,173 @@
+//! `deskgrid demo`: the five-minute tour. A real master, real workers and one real bag of tasks, in a temporary
+//! directory; one host's owner comes back on the way; at the end there is a picture, and nothing else is left.
+
+mod grid;
+mod owner;
+mod picture;
+mod report;
+
+use std::path::PathBuf;
+
+use common::selector::Selector;
+use common::view::JobView;
+use common::wire::client::{Reply, Request};
+use tokio::sync::watch;
+
+use crate::args::OutputMode;
+use crate::args::serve::DemoArgs;
+use crate::args::submit::JobArgs;
+use crate::commands::{interrupted, new_request};
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, note};
+use crate::parallel;
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::submit::{plan, send::send};
+use crate::watch::{Ended, Watch};
+use grid::Grid;
+use picture::{Canvas, Size};
+use report::Report;
+
+/// The example program that renders a tile.
+const PROGRAM: &str = "mandelbrot-tile";
+/// What it leaves.
+const TILE: &str = "tile.png";
+
+/// Gives the tour. Whatever happens, nothing is left running.
+pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> {
+    let demo = Demo { args, program: beside_us(PROGRAM)?, talk: out.mode() == OutputMode::Cli };
+    let canvas = Canvas::new(Size { width: args.width_px, height: args.height_px }, args.tasks, &args.out)?;
+    let mut grid = Grid::new()?;
+    let result = tokio::select! {
+        result = demo.tour(&mut grid, canvas) => result,
+        () = interrupted() => Err(Failure::new(Exit::Error, "interrupted", "the demo was interrupted", "")),
+    };
+    grid.stop().await;
+    let report = result?;
+    out.show(&report.json(), || report.text(out.color()), || vec![args.out.display().to_string()])?;
+    Ok(Exit::Well)
+}
+
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    program: PathBuf,
+    talk: bool,
+}
+
+impl Demo<'_> {
+    async fn tour(&self, grid: &mut Grid, canvas: Canvas) -> Result<Report, Failure> {
+        let (hosts, tasks) = (self.args.hosts, self.args.tasks);
+        self.say(&format!("starting a master and {hosts} workers on this machine, in {}", grid.root().display()));
+        let session = grid.start_master().await?;
+        grid.start_workers(&session, hosts).await?;
+        self.say(&format!("submitting a bag of {tasks} tasks, each of which renders one tile of a picture"));
+        let job = self.submit(grid, &session, &canvas).await?;
+        let (ended, disturbed) = self.follow(grid, &session, job).await?;
+        let [job] = &ended.jobs[..] else {
+            return Err(Failure::new(Exit::Error, "internal", "the job is gone", ""));
+        };
+        let tasks = session.tasks(job.job, Selector::All, Vec::new()).await?;
+        if ended.exit() != Exit::Well {
+            return Err(report::unfinished(job, &tasks));
+        }
+        let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
+        let tiles = self.bring(grid, &session, job).await?;
+        canvas.assemble(&tiles)?;
+        let (job, picture) = (job.clone(), self.args.out.clone());
+        Ok(Report { picture, size: canvas_size(self.args), job, tasks, hosts, disturbed })
+    }
+
+    async fn submit(&self, grid: &Grid, session: &Session, canvas: &Canvas) -> Result<common::JobId, Failure> {
+        let list = grid.root().join("tiles.txt");
+        let lines: String = canvas.tiles().iter().map(|tile| format!("{tile}\n")).collect();
+        std::fs::write(&list, lines).map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
+        let program = format!("./{PROGRAM}");
+        let picture = format!("{}x{}", self.args.width_px, self.args.height_px);
+        let job = JobArgs {
+            name: Some("mandelbrot".to_owned()),
+            each_line: Some(list),
+            input: vec![format!("{}:{PROGRAM}", self.program.display())],
+            output_file: vec![TILE.to_owned()],
+            retries: Some(2),
+            command: vec![program, picture, "%{ITEM}".to_owned(), TILE.to_owned()],
+            ..JobArgs::default()
+        };
+        match send(session.client(), plan(&job)?, new_request(), false).await? {
+            Reply::Submitted { job: Some(job), .. } => Ok(job),
+            other => Err(link::client::unexpected(Some(&other)).into()),
+        }
+    }
+
+    /// Waits for the job, shows progress, and lets an owner come back on the way.
+    async fn follow(
+        &self,
+        grid: &mut Grid,
+        session: &Session,
+        job: common::JobId,
+    ) -> Result<(Ended, Option<owner::Visit>), Failure> {
+        let mut progress = self.talk.then(Progress::new);
+        let (tx, rx) = watch::channel(None::<JobView>);
+        let state = grid.client_state();
+        let only = Selector::Ids(common::IdSet::from_range(job.0, job.0));
+        let waiting = Watch::new(&state, only, None, false).run(session.clone(), |jobs| {
+            if let Some(progress) = &mut progress {
+                progress.show(jobs);
+            }
+            tx.send_replace(jobs.first().cloned());
+        });
+        let mut visit = None;
+        let visiting = owner::visit(session, grid.root().to_owned(), self.args.hosts, rx, &mut visit);
+        let ended = tokio::select! {
+            ended = waiting => ended,
+            error = async { visiting.await; grid.watch().await } => Err(error),
+        };
+        drop(tx);
+        if let Some(progress) = &progress {
+            progress.end();
+        }
+        ended.map(|ended| (ended, visit))
+    }
+
+    /// Fetches every tile; gives the files in the order of the tasks.
+    async fn bring(&self, grid: &Grid, session: &Session, job: &JobView) -> Result<Vec<PathBuf>, Failure> {
+        let dir = grid.root().join("tiles");
+        std::fs::create_dir(&dir).map_err(|e| Failure::io("cannot make a directory", &e))?;
+        let files = session.outputs(job.job, Selector::All).await?.into_iter().flat_map(|output| {
+            let index = output.attempt.task.index;
+            output.files.into_iter().filter(|file| file.path.as_str() == TILE).map(move |file| (index, file.blob))
+        });
+        let one = |(index, blob)| {
+            let (client, path) = (session.client().clone(), dir.join(format!("{index}.png")));
+            async move {
+                client.fetch(blob, &path).await?;
+                Ok((index, path))
+            }
+        };
+        let mut tiles = parallel::each(files, one).await?;
+        tiles.sort();
+        Ok(tiles.into_iter().map(|(_, path)| path).collect())
+    }
+
+    fn say(&self, text: &str) {
+        if self.talk {
+            note(text);
+        }
+    }
+}
+
+fn canvas_size(args: &DemoArgs) -> Size {
+    Size { width: args.width_px, height: args.height_px }
+}
+
+/// A program that was built together with this one.
+fn beside_us(name: &str) -> Result<PathBuf, Failure> {
+    let us = std::env::current_exe().map_err(|e| Failure::io("cannot find the program's own file", &e))?;
+    let path = us.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if path.is_file() {
+        return Ok(path);
+    }
+    let what = format!("the example program {} is missing", path.display());
+    let release = if cfg!(debug_assertions) { "" } else { " --release" };
+    let hint = format!("build it first: cargo build{release} -p examples");
+    Err(Failure::new(Exit::Error, "not-built", what, hint))
+}

@@ -1,0 +1,200 @@
+//! What the demo tells at its end, all of it from the master's records.
+
+use std::path::PathBuf;
+
+use common::view::{AttemptState, AttemptView, HostState, HostView, JobView, TaskState, TaskView};
+use common::{Span, Time};
+use serde::Serialize;
+
+use super::owner::Visit;
+use super::picture::Size;
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts};
+
+/// The records of the demo.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// Where the picture is.
+    pub(super) picture: PathBuf,
+    /// How large it is.
+    pub(super) size: Size,
+    /// The bag.
+    pub(super) job: JobView,
+    /// Its tasks with their attempts.
+    pub(super) tasks: Vec<TaskView>,
+    /// The hosts at its end.
+    pub(super) hosts: Vec<HostView>,
+    /// The host whose owner came.
+    pub(super) disturbed: Option<Visit>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Document {
+    picture: PathBuf,
+    width_px: u32,
+    height_px: u32,
+    tasks: u64,
+    attempts: u64,
+    duplicates: u64,
+    makespan_s: f64,
+    predicted_makespan_s: Option<f64>,
+    disturbed: Option<String>,
+    hosts: Vec<HostRow>,
+    story: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct HostRow {
+    host: String,
+    speed: f64,
+    finished: usize,
+    attempts: usize,
+    duplicates: usize,
+    cpu_s: f64,
+    suspended_s: f64,
+}
+
+impl Report {
+    /// For scripts.
+    pub(super) fn json(&self) -> Document {
+        Document {
+            picture: self.picture.clone(),
+            width_px: self.size.width,
+            height_px: self.size.height,
+            tasks: self.job.tasks.total,
+            attempts: self.job.attempts,
+            duplicates: self.job.duplicates,
+            makespan_s: self.makespan().secs(),
+            predicted_makespan_s: self.job.predicted_makespan.map(Span::secs),
+            disturbed: self.disturbed.as_ref().map(|visit| visit.host.clone()),
+            hosts: self.rows(),
+            story: self.story(),
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self, color: bool) -> String {
+        let job = &self.job;
+        let predicted = job.predicted_makespan.map(|span| span.to_string());
+        let summary = facts(&[
+            ("makespan", Some(self.makespan().to_string())),
+            ("predicted makespan", Some(predicted.unwrap_or_else(|| "no prediction was possible".to_owned()))),
+            ("tasks", Some(format!("{}, in {} attempts", job.tasks.total, job.attempts))),
+            ("duplicates", Some(job.duplicates.to_string())),
+        ]);
+        let headings = ["HOST", "SPEED", "TASKS FINISHED", "ATTEMPTS", "DUPLICATES", "CPU", "SUSPENDED"];
+        let mut rows = Rows::new(&headings, color);
+        for row in self.rows() {
+            rows.add([
+                row.host,
+                format!("{:.2}", row.speed),
+                row.finished.to_string(),
+                row.attempts.to_string(),
+                row.duplicates.to_string(),
+                Span::from_secs_f64(row.cpu_s).to_string(),
+                Span::from_secs_f64(row.suspended_s).to_string(),
+            ]);
+        }
+        let size = format!("{}x{}", self.size.width, self.size.height);
+        let picture = format!("the picture ({size}) is in {}\n", self.picture.display());
+        format!("{summary}\n{}\n{}\n\n{picture}", rows.text(""), self.story().join("\n"))
+    }
+
+    fn makespan(&self) -> Span {
+        self.job.finished.map_or(Span::ZERO, |end| end.since(self.job.submitted))
+    }
+
+    fn attempts_on<'a>(&'a self, host: &'a str) -> impl Iterator<Item = (&'a TaskView, &'a AttemptView)> {
+        let all = self.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (task, attempt)));
+        all.filter(move |(_, attempt)| attempt.host == host)
+    }
+
+    fn rows(&self) -> Vec<HostRow> {
+        let row = |host: &HostView| {
+            let name = host.facts.name.as_str();
+            let count = |which: fn(&AttemptView) -> bool| self.attempts_on(name).filter(|(_, a)| which(a)).count();
+            HostRow {
+                host: name.to_owned(),
+                speed: host.facts.speed.factor(),
+                finished: count(|attempt| attempt.state == AttemptState::Finished),
+                attempts: count(|_| true),
+                duplicates: count(|attempt| attempt.duplicate),
+                cpu_s: self.attempts_on(name).map(|(_, attempt)| attempt.cpu.secs()).sum(),
+                suspended_s: self.suspended(host).secs(),
+            }
+        };
+        let mut rows: Vec<_> = self.hosts.iter().map(row).collect();
+        rows.sort_by(|a, b| a.host.cmp(&b.host));
+        rows
+    }
+
+    /// For how long the host's owner kept it from the bag.
+    fn suspended(&self, host: &HostView) -> Span {
+        let end = self.job.finished.unwrap_or(host.since);
+        if host.state == HostState::Suspended && host.since >= self.job.submitted {
+            return end.since(host.since);
+        }
+        let name = host.facts.name.as_str();
+        self.attempts_on(name).map(|(_, attempt)| attempt.suspended).max().unwrap_or(Span::ZERO)
+    }
+
+    /// What the disturbed host did, in sentences.
+    fn story(&self) -> Vec<String> {
+        let Some(visit) = &self.disturbed else {
+            let why = if self.hosts.len() < 2 {
+                "There is only one host, and nobody who could take over: no owner was pretended (try --hosts 2)."
+            } else {
+                "The bag was done before the pretended owner could come (try more --tasks)."
+            };
+            return vec![why.to_owned()];
+        };
+        let Some(host) = self.hosts.iter().find(|host| host.facts.name == visit.host) else { return Vec::new() };
+        let reason = host.reason.as_deref().unwrap_or("the owner is back");
+        let came = host.since.since(self.job.submitted);
+        let mut story = vec![format!("{}'s owner came at {came} ({reason}).", visit.host)];
+        story.extend(
+            self.attempts_on(&visit.host)
+                .filter(|(_, attempt)| held_at(attempt, host.since))
+                .map(|(task, attempt)| fate(task, attempt, host.since)),
+        );
+        story
+    }
+}
+
+/// Whether the attempt was on its host's books at this time.
+fn held_at(attempt: &AttemptView, time: Time) -> bool {
+    attempt.assigned <= time && attempt.finished.is_none_or(|end| end > time)
+}
+
+/// What became of a task that was on a host when its owner came.
+fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
+    let name = task.task;
+    let frozen = if there.started.is_some() { "was frozen there" } else { "had not begun there" };
+    let winner = task.attempts.iter().find(|attempt| attempt.state == AttemptState::Finished);
+    match winner {
+        Some(winner) if winner.attempt == there.attempt => {
+            format!("Task {name} {frozen} for {} and then went on to its end.", there.suspended)
+        }
+        Some(winner) => {
+            let what = if winner.duplicate { "a duplicate" } else { "another attempt" };
+            let end = winner.finished.unwrap_or(winner.assigned);
+            let (waited, took) = (winner.assigned.since(came), end.since(winner.assigned));
+            let start = format!("started {waited} later, once every other task had been given out");
+            let start = if winner.duplicate { start } else { format!("started {waited} later") };
+            format!("Task {name} {frozen} and was finished by {what} on {}, {start}, in {took}.", winner.host)
+        }
+        None => format!("Task {name} {frozen}."),
+    }
+}
+
+/// The demo's bag did not finish.
+pub(super) fn unfinished(job: &JobView, tasks: &[TaskView]) -> Failure {
+    let what = format!("{} of {} tiles were computed", job.tasks.finished, job.tasks.total);
+    let failed = tasks.iter().find(|task| task.state == TaskState::Failed);
+    let reason = failed.and_then(|task| task.attempts.last()?.reason.clone());
+    let failure = Failure::new(Exit::TasksFailed, "tasks-failed", what, "");
+    match reason {
+        Some(reason) => failure.because(reason),
+        None => failure,
+    }
+}

@@ -1,0 +1,232 @@
+//! How a command ends when it does not end well: one exit code, and what happened, why, and what to do about it.
+//!
+//! Rooms have error enums of their own; here each is turned into the shape that people and scripts see.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use common::wire::{Refusal, RefusalCode};
+use link::LinkError;
+use serde_json::{Value, json};
+
+/// The exit codes of `deskgrid`; part of its contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// All well.
+    Well = 0,
+    /// deskgrid's own error.
+    Error = 1,
+    /// A command line, a file or a value that makes no sense.
+    Usage = 2,
+    /// Some tasks failed or were cancelled.
+    TasksFailed = 3,
+    /// Waiting timed out.
+    TimedOut = 4,
+    /// The job was not admitted.
+    Refused = 5,
+    /// This identity may not do that, or there is none.
+    NotAuthorised = 6,
+    /// The master is unreachable.
+    Unreachable = 7,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// How the program exits.
+    pub exit: Exit,
+    /// A word for scripts.
+    pub code: &'static str,
+    /// What happened.
+    pub what: String,
+    /// Its cause, where there is one to tell.
+    pub because: Option<String>,
+    /// What to do; may be empty.
+    pub hint: String,
+}
+
+impl Failure {
+    /// A failure without a cause of its own.
+    pub(crate) fn new(exit: Exit, code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit, code, what: what.into(), because: None, hint: hint.into() }
+    }
+
+    /// Something that the user wrote makes no sense.
+    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", what, hint)
+    }
+
+    /// A file or another thing of the system's did not do what was needed.
+    pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+        let hint = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => "check who may write there, or choose another place",
+            std::io::ErrorKind::StorageFull => "make room on the disk",
+            _ => "",
+        };
+        Self::new(Exit::Error, "io", what, hint).because(error)
+    }
+
+    /// The failure with its cause.
+    #[must_use]
+    pub(crate) fn because(mut self, cause: impl std::fmt::Display) -> Self {
+        self.because = Some(cause.to_string());
+        self
+    }
+
+    /// The failure with the causes that an error names below itself.
+    fn caused(self, error: &dyn std::error::Error) -> Self {
+        let causes: Vec<String> =
+            std::iter::successors(error.source(), |e| e.source()).map(ToString::to_string).collect();
+        if causes.is_empty() { self } else { self.because(causes.join(": ")) }
+    }
+
+    /// As people read it.
+    pub(crate) fn text(&self) -> String {
+        let mut out = format!("error: {}\n", self.what);
+        if let Some(because) = &self.because {
+            let _ = writeln!(out, "because: {because}");
+        }
+        if !self.hint.is_empty() {
+            let _ = writeln!(out, "try: {}", self.hint);
+        }
+        out
+    }
+
+    /// As scripts read it.
+    pub(crate) fn json(&self) -> Value {
+        let message = match &self.because {
+            Some(because) => format!("{}: {because}", self.what),
+            None => self.what.clone(),
+        };
+        json!({ "schema": 1, "error": { "code": self.code, "message": message, "hint": self.hint } })
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let (exit, code, hint) = match refusal.code {
+            RefusalCode::Version => (Exit::Error, "version", "upgrade the older of the two programs"),
+            RefusalCode::NotAuthorised => {
+                (Exit::NotAuthorised, "not-authorised", "ask the admin for a token of the right role: deskgrid login")
+            }
+            RefusalCode::NotFound => (Exit::Error, "not-found", "deskgrid job list --all shows what there is"),
+            RefusalCode::Invalid => (Exit::Usage, "invalid", ""),
+            RefusalCode::Conflict => (Exit::Error, "conflict", ""),
+            RefusalCode::Unavailable => (Exit::Error, "unavailable", "try again later"),
+            RefusalCode::NotAdmitted => (Exit::Refused, "not-admitted", ""),
+        };
+        let hint = if refusal.hint.is_empty() { hint.to_owned() } else { refusal.hint };
+        Failure::new(exit, code, refusal.message, hint)
+    }
+}
+
+impl From<LinkError> for Failure {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Unreachable { master, why } => {
+                let hint = "is it running, and is its UDP port open? start it with: deskgrid master start";
+                Failure::new(Exit::Unreachable, "unreachable", format!("the master at {master} does not answer"), hint)
+                    .because(why)
+            }
+            LinkError::Closed(why) => {
+                let what = "the connection to the master ended";
+                Failure::new(Exit::Unreachable, "unreachable", what, "try again; the master's log says more")
+                    .because(why)
+            }
+            LinkError::WrongMaster { master, why } => {
+                let what = format!("what answers at {master} is not the master that this identity or token belongs to");
+                let hint = "check the address; if the master was set up anew, join again with a new token";
+                Failure::new(Exit::NotAuthorised, "wrong-master", what, hint).because(why)
+            }
+            LinkError::NotAccepted(why) => {
+                let hint =
+                    "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT --join TOKEN";
+                Failure::new(Exit::NotAuthorised, "not-authorised", "the master does not accept this identity", hint)
+                    .because(why)
+            }
+            LinkError::Refused(refusal) => refusal.into(),
+            LinkError::File { what, path, source } => Failure::io(format!("{what} {}", path.display()), &source),
+            LinkError::NoIdentity { dir } => {
+                let what = format!("no identity in {}", dir.display());
+                let hint = "deskgrid login --master HOST:PORT --join TOKEN (or --dir with the master's own directory)";
+                Failure::new(Exit::NotAuthorised, "no-identity", what, hint)
+            }
+            LinkError::BadIdentity(_) => Failure::new(Exit::NotAuthorised, "bad-identity", error.to_string(), ""),
+            LinkError::Protocol(_) => {
+                let hint = "do both ends run the same version? compare deskgrid --version";
+                Failure::new(Exit::Error, "protocol", error.to_string(), hint)
+            }
+            LinkError::Damaged { .. } => Failure::new(Exit::Error, "damaged", error.to_string(), "try again"),
+        }
+    }
+}
+
+impl From<master::MasterError> for Failure {
+    fn from(error: master::MasterError) -> Self {
+        let hint = match error {
+            master::MasterError::Link(error) => return error.into(),
+            master::MasterError::Config(_) => return Failure::usage(error.to_string(), "see configs/master.toml"),
+            master::MasterError::Running { .. } => "stop the other one, or give this one another --dir",
+            _ => "the log above says more",
+        };
+        Failure::new(Exit::Error, "master", error.to_string(), hint).caused(&error)
+    }
+}
+
+impl From<worker::WorkerError> for Failure {
+    fn from(error: worker::WorkerError) -> Self {
+        use worker::WorkerError;
+        let hint = match error {
+            WorkerError::Content(error) => return error.into(),
+            WorkerError::NotLetIn(error) => {
+                let Failure { exit, code, what, because, hint } = error.into();
+                let cause = because.map_or(what.clone(), |because| format!("{what}: {because}"));
+                return Failure::new(exit, code, "the master does not let this worker in", hint).because(cause);
+            }
+            WorkerError::Config { .. } => {
+                return Failure::usage(error.to_string(), "see configs/worker.toml").caused(&error);
+            }
+            WorkerError::InUse(_) => "",
+            _ => "the log above says more",
+        };
+        Failure::new(Exit::Error, "worker", error.to_string(), hint).caused(&error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_the_contract() {
+        let refused = |code| Failure::from(Refusal::new(code, "m", "")).exit as u8;
+        assert_eq!(refused(RefusalCode::NotAuthorised), 6);
+        assert_eq!(refused(RefusalCode::NotAdmitted), 5);
+        assert_eq!(refused(RefusalCode::NotFound), 1);
+        assert_eq!(refused(RefusalCode::Invalid), 2);
+        let unreachable = LinkError::Unreachable { master: "h:1".into(), why: "nobody".into() };
+        assert_eq!(Failure::from(unreachable).exit as u8, 7);
+        assert_eq!(Failure::from(LinkError::NoIdentity { dir: "x".into() }).exit as u8, 6);
+        assert_eq!((Exit::Well as u8, Exit::Usage as u8, Exit::TasksFailed as u8, Exit::TimedOut as u8), (0, 2, 3, 4));
+    }
+
+    #[test]
+    fn failures_print_in_both_shapes() {
+        let failure = Failure::usage("no such file", "look").because("it is gone");
+        assert_eq!(failure.text(), "error: no such file\nbecause: it is gone\ntry: look\n");
+        let want = r#"{"error":{"code":"usage","hint":"look","message":"no such file: it is gone"},"schema":1}"#;
+        assert_eq!(failure.json().to_string(), want);
+        assert_eq!(Failure::usage("x", "").text(), "error: x\n");
+    }
+
+    #[test]
+    fn the_masters_own_hint_goes_before_ours() {
+        assert_eq!(Failure::from(Refusal::new(RefusalCode::NotFound, "m", "its own")).hint, "its own");
+    }
+}

@@ -1,0 +1,20 @@
+//! Small things about local files.
+
+use std::io;
+use std::path::Path;
+
+/// Gives a file that was private while it was written the permissions that the user's new files usually have.
+#[cfg(unix)]
+pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(mask);
+    let mode = if executable { 0o777 } else { 0o666 } & !mask.as_raw_mode();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// There is nothing to do where permissions are inherited.
+#[cfg(not(unix))]
+pub(crate) fn permit(_: &Path, _: bool) -> io::Result<()> {
+    Ok(())
+}

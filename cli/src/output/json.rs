@@ -1,0 +1,313 @@
+//! The JSON that scripts rely on: names, units and what may be missing. Fields may be added, never taken away.
+//!
+//! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
+
+use common::view::{AttemptView, ExplainView, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView};
+use common::{JobId, Time};
+use serde::Serialize;
+
+use super::when::iso;
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Job {
+    job: u32,
+    name: String,
+    user: String,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    policy: String,
+    priority: i32,
+    tasks: TaskCounts,
+    attempts: u64,
+    duplicates: u64,
+    submitted: String,
+    started: Option<String>,
+    finished: Option<String>,
+    makespan_s: Option<f64>,
+    predicted_finish: Option<String>,
+    predicted_makespan_s: Option<f64>,
+}
+
+/// Several jobs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Jobs {
+    /// In the order of the list.
+    pub jobs: Vec<Job>,
+}
+
+impl From<&JobView> for Job {
+    fn from(view: &JobView) -> Self {
+        let time = |time: Option<Time>| time.map(iso);
+        Job {
+            job: view.job.0,
+            name: view.name.clone(),
+            user: view.user.clone(),
+            state: view.state.to_string(),
+            reason: view.reason.clone(),
+            policy: view.policy.clone(),
+            priority: view.priority,
+            tasks: view.tasks,
+            attempts: view.attempts,
+            duplicates: view.duplicates,
+            submitted: iso(view.submitted),
+            started: time(view.started),
+            finished: time(view.finished),
+            makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
+            predicted_finish: time(view.predicted_finish),
+            predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
+        }
+    }
+}
+
+impl From<&[JobView]> for Jobs {
+    fn from(views: &[JobView]) -> Self {
+        Jobs { jobs: views.iter().map(Job::from).collect() }
+    }
+}
+
+/// A submission.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Submitted {
+    /// The job's number; none of a dry run or a refused one.
+    pub job: Option<u32>,
+    /// How many tasks.
+    pub tasks: u64,
+    /// Whether the master takes it.
+    pub accepted: bool,
+    /// Whether this request id had been seen before.
+    pub again: bool,
+    /// Whether nothing was submitted.
+    pub dry_run: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_because: Option<String>,
+    /// When it is expected to be finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_finish: Option<String>,
+    /// The job after it was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub info: Option<Job>,
+}
+
+/// A task with its attempts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Task {
+    task: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<String>,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    requested: bool,
+    attempts: Vec<Attempt>,
+}
+
+/// Several tasks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Tasks {
+    /// In the order of their indices.
+    pub tasks: Vec<Task>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Attempt {
+    attempt: String,
+    host: String,
+    state: String,
+    duplicate: bool,
+    assigned: String,
+    started: Option<String>,
+    finished: Option<String>,
+    run_s: f64,
+    cpu_s: f64,
+    suspended_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl From<&TaskView> for Task {
+    fn from(view: &TaskView) -> Self {
+        Task {
+            task: view.task.to_string(),
+            item: view.item.clone(),
+            state: view.state.to_string(),
+            reason: view.reason.clone(),
+            requested: view.state != TaskState::Disclosed,
+            attempts: view.attempts.iter().map(Attempt::from).collect(),
+        }
+    }
+}
+
+impl From<&[TaskView]> for Tasks {
+    fn from(views: &[TaskView]) -> Self {
+        Tasks { tasks: views.iter().map(Task::from).collect() }
+    }
+}
+
+impl From<&AttemptView> for Attempt {
+    fn from(view: &AttemptView) -> Self {
+        Attempt {
+            attempt: view.attempt.to_string(),
+            host: view.host.clone(),
+            state: view.state.to_string(),
+            duplicate: view.duplicate,
+            assigned: iso(view.assigned),
+            started: view.started.map(iso),
+            finished: view.finished.map(iso),
+            run_s: view.ran.secs(),
+            cpu_s: view.cpu.secs(),
+            suspended_s: view.suspended.secs(),
+            exit_code: view.exit_code,
+            reason: view.reason.clone(),
+        }
+    }
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Host {
+    host: String,
+    id: String,
+    state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    since: String,
+    heard: Option<String>,
+    speed: f64,
+    clock_mhz: u32,
+    slots: u32,
+    cores: u32,
+    memory_mib: u64,
+    os: String,
+    confinement: String,
+    cpu_availability: Option<f64>,
+    owner_active: Option<bool>,
+    attempts: Vec<String>,
+    finished: u64,
+    lost: u64,
+}
+
+/// Several hosts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Hosts {
+    /// In the order of the list.
+    pub hosts: Vec<Host>,
+}
+
+impl From<&HostView> for Host {
+    fn from(view: &HostView) -> Self {
+        Host {
+            host: view.facts.name.clone(),
+            id: view.id.to_string(),
+            state: view.state.to_string(),
+            reason: view.reason.clone(),
+            since: iso(view.since),
+            heard: view.heard.map(iso),
+            speed: view.facts.speed.factor(),
+            clock_mhz: view.facts.clock_mhz,
+            slots: view.facts.slots,
+            cores: view.facts.cores,
+            memory_mib: view.facts.memory_mib,
+            os: view.facts.os.clone(),
+            confinement: view.facts.confinement.to_string(),
+            cpu_availability: view.cpu_availability,
+            owner_active: view.owner_active,
+            attempts: view.attempts.iter().map(ToString::to_string).collect(),
+            finished: view.finished,
+            lost: view.lost,
+        }
+    }
+}
+
+impl From<&[HostView]> for Hosts {
+    fn from(views: &[HostView]) -> Self {
+        Hosts { hosts: views.iter().map(Host::from).collect() }
+    }
+}
+
+/// A join token; `token` only when it was just made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Token {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    id: u32,
+    role: String,
+    name: String,
+    uses_left: u32,
+    expires: String,
+    revoked: bool,
+}
+
+/// Several tokens.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Tokens {
+    /// In the order of their numbers.
+    pub tokens: Vec<Token>,
+}
+
+impl Token {
+    /// A token as lists show it, or with its secret.
+    pub(crate) fn new(view: &TokenView, secret: Option<String>) -> Self {
+        Token {
+            token: secret,
+            id: view.id,
+            role: view.role.to_string(),
+            name: view.name.clone(),
+            uses_left: view.uses_left,
+            expires: iso(view.expires),
+            revoked: view.revoked,
+        }
+    }
+}
+
+/// Which tasks wait for what, and why each host was passed over.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Explained {
+    #[serde(flatten)]
+    job: Job,
+    waiting: Vec<Waiting>,
+    hosts: Vec<PassedOver>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Waiting {
+    reason: String,
+    tasks: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct PassedOver {
+    host: String,
+    reason: String,
+}
+
+impl From<&ExplainView> for Explained {
+    fn from(view: &ExplainView) -> Self {
+        let waiting =
+            view.waiting.iter().map(|(reason, tasks)| Waiting { reason: reason.clone(), tasks: tasks.clone() });
+        let hosts = view.hosts.iter().map(|(host, reason)| PassedOver { host: host.clone(), reason: reason.clone() });
+        Explained { job: (&view.job).into(), waiting: waiting.collect(), hosts: hosts.collect() }
+    }
+}
+
+/// What a command changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Changed {
+    jobs: Vec<ChangedJob>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ChangedJob {
+    job: u32,
+    tasks: u64,
+}
+
+impl From<&[(JobId, u64)]> for Changed {
+    fn from(changed: &[(JobId, u64)]) -> Self {
+        Changed { jobs: changed.iter().map(|(job, tasks)| ChangedJob { job: job.0, tasks: *tasks }).collect() }
+    }
+}

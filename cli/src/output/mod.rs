@@ -1,0 +1,112 @@
+//! What commands print: one value, in one of three ways, for people, for scripts, or as bare ids.
+
+pub(crate) mod json;
+pub(crate) mod table;
+pub(crate) mod when;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use clap::ColorChoice;
+use serde::Serialize;
+
+use crate::args::{Global, OutputMode};
+use crate::failure::Failure;
+
+/// The version of the JSON that commands print. Raised when a field goes or changes its meaning, not when one is added.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// Standard output and standard error, and how to write there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    mode: OutputMode,
+    color: bool,
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// The JSON document with this body.
+///
+/// # Panics
+/// Never: the bodies are maps with text keys.
+pub(crate) fn document<T: Serialize>(body: &T) -> String {
+    serde_json::to_string(&Document { schema: SCHEMA, body }).expect("structs of plain values always have a JSON form")
+}
+
+impl Output {
+    /// As the flags say.
+    pub(crate) fn new(global: &Global) -> Self {
+        Self { mode: global.output, color: colored(global.color) }
+    }
+
+    /// Who reads.
+    pub(crate) fn mode(&self) -> OutputMode {
+        self.mode
+    }
+
+    /// Whether standard output takes colours.
+    pub(crate) fn color(&self) -> bool {
+        self.color
+    }
+
+    /// Prints the one value of a command: `json` as a document, `text` for people, or each of `ids` on a line.
+    ///
+    /// # Errors
+    /// If standard output cannot be written; nothing where its reader went away.
+    pub(crate) fn show<T: Serialize>(
+        &self,
+        json: &T,
+        text: impl FnOnce() -> String,
+        ids: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), Failure> {
+        let out = match self.mode {
+            OutputMode::Json => document(json),
+            OutputMode::Cli => text(),
+            OutputMode::Quiet => ids().join("\n"),
+        };
+        let newline = if out.is_empty() || out.ends_with('\n') { "" } else { "\n" };
+        self.bytes(format!("{out}{newline}").as_bytes())
+    }
+
+    /// Writes bytes to standard output as they are.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+            // Whoever read has seen enough (`deskgrid job list | head`): there is nobody left to tell.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            result => result.map_err(|error| Failure::io("cannot write to standard output", &error)),
+        }
+    }
+
+    /// Tells how the command failed.
+    pub(crate) fn failure(mode: OutputMode, failure: &Failure) {
+        let text = match mode {
+            OutputMode::Json => format!("{}\n", failure.json()),
+            OutputMode::Cli | OutputMode::Quiet => failure.text(),
+        };
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+}
+
+/// Tells people something beside the value. That nobody may be listening is no reason to fail.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+fn colored(choice: ColorChoice) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            !refused && io::stdout().is_terminal()
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Times as scripts and people read them. The only place of the command line that asks for the wall clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::{Span, Time};
+
+/// ISO 8601 in UTC with microseconds.
+pub(crate) fn iso(time: Time) -> String {
+    let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
+    let since = Duration::from_micros(time.0).min(last);
+    humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
+}
+
+/// Now, as the master counts time.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(Span::from(since).0)
+}
+
+/// How far `time` is from now, for people: `4m10s ago`, `in 12.0s`.
+pub(crate) fn relative(time: Time, now: Time) -> String {
+    if time > now { format!("in {}", time.since(now)) } else { format!("{} ago", now.since(time)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso_8601_in_utc() {
+        assert_eq!(iso(Time(1_700_000_000_123_456)), "2023-11-14T22:13:20.123456Z");
+        assert_eq!(iso(Time(u64::MAX)), "9999-12-31T23:59:59.000000Z");
+    }
+
+    #[test]
+    fn people_read_how_long_ago() {
+        assert_eq!(relative(Time(5_000_000), Time(65_000_000)), "1m00s ago");
+        assert_eq!(relative(Time(65_000_000), Time(53_000_000)), "in 12.0s");
+    }
+}

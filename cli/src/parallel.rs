@@ -1,0 +1,41 @@
+//! Work on many files at a time, but not on all at once.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::failure::{Exit, Failure};
+
+/// How many are worked on at a time.
+const AT_A_TIME: usize = 8;
+
+/// The results for each item, in the order in which they were ready.
+///
+/// # Errors
+/// The first that occurs; the rest is given up.
+pub(crate) async fn each<I, T, W>(items: impl IntoIterator<Item = I>, work: impl Fn(I) -> W) -> Result<Vec<T>, Failure>
+where
+    W: Future<Output = Result<T, Failure>> + Send + 'static,
+    T: Send + 'static,
+{
+    let (mut running, gate) = (JoinSet::new(), Arc::new(Semaphore::new(AT_A_TIME)));
+    for item in items {
+        let (gate, work) = (gate.clone(), work(item));
+        running.spawn(async move {
+            let _turn = gate.acquire_owned().await;
+            work.await
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(result) = running.join_next().await {
+        done.push(result.map_err(|error| interrupted(&error))??);
+    }
+    Ok(done)
+}
+
+/// Some work did not come to its end.
+pub(crate) fn interrupted(error: &JoinError) -> Failure {
+    Failure::new(Exit::Error, "internal", "work on a file was interrupted", "").because(error)
+}

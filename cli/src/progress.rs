@@ -1,0 +1,117 @@
+//! Progress of jobs for people: a bar on a terminal, now and then a line elsewhere. Always on standard error.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use common::Time;
+use common::view::{JobView, TaskCounts};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output::{note, when};
+
+/// How long at least between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows progress as it comes.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// On a terminal.
+    Bar(ProgressBar),
+    /// Elsewhere.
+    Lines {
+        /// When the last line was written.
+        written: Option<Instant>,
+    },
+}
+
+impl Progress {
+    /// A bar if standard error is a terminal.
+    pub(crate) fn new() -> Self {
+        if std::io::stderr().is_terminal() { Progress::Bar(bar()) } else { Progress::Lines { written: None } }
+    }
+
+    /// Shows the jobs as they are.
+    pub(crate) fn show(&mut self, jobs: &[JobView]) {
+        let counts = sum(jobs);
+        let text = line(&counts, jobs.iter().filter_map(|job| job.predicted_finish).max(), when::now());
+        match self {
+            Progress::Bar(bar) => {
+                bar.set_length(counts.total);
+                bar.set_position(counts.settled());
+                bar.set_message(text);
+            }
+            Progress::Lines { written } => {
+                let done = counts.settled() == counts.total;
+                if done || written.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
+                    *written = Some(Instant::now());
+                    note(&format!("{}/{} {text}", counts.settled(), counts.total));
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn end(&self) {
+        if let Progress::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("[{elapsed_precise}] {bar:32} {pos}/{len} {msg}") {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn sum(jobs: &[JobView]) -> TaskCounts {
+    jobs.iter().fold(TaskCounts::default(), |sum, job| TaskCounts {
+        total: sum.total + job.tasks.total,
+        disclosed: sum.disclosed + job.tasks.disclosed,
+        waiting: sum.waiting + job.tasks.waiting,
+        running: sum.running + job.tasks.running,
+        suspended: sum.suspended + job.tasks.suspended,
+        finished: sum.finished + job.tasks.finished,
+        failed: sum.failed + job.tasks.failed,
+        cancelled: sum.cancelled + job.tasks.cancelled,
+    })
+}
+
+/// What a job's tasks do, and how long it will take.
+fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
+    let words = [
+        (counts.running, "running"),
+        (counts.suspended, "suspended"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+    ];
+    let mut parts: Vec<String> = words.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if counts.settled() == counts.total {
+        parts.insert(0, format!("{} finished", counts.finished));
+    } else if let Some(finish) = finish {
+        parts.push(format!("ETA {}", finish.since(now)));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_what_matters() {
+        let counts = TaskCounts { total: 10, finished: 4, running: 2, suspended: 1, ..TaskCounts::default() };
+        assert_eq!(line(&counts, Some(Time(65_000_000)), Time(5_000_000)), "2 running, 1 suspended, ETA 1m00s");
+        let done = TaskCounts { total: 10, finished: 9, failed: 1, ..TaskCounts::default() };
+        assert_eq!(line(&done, None, Time(0)), "9 finished, 1 failed");
+    }
+}

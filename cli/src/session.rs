@@ -1,0 +1,151 @@
+//! A command's conversation with the master: connects with this machine's identity, asks, and sorts the answers.
+
+use common::JobId;
+use common::selector::Selector;
+use common::view::{HostView, JobView, OutputView, TaskState, TaskView};
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+use link::{Client, Identity};
+
+use crate::args::value::OneJob;
+use crate::failure::{Exit, Failure};
+use crate::state::StateDir;
+
+/// A connection as this machine's user.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    client: Client,
+    master: String,
+}
+
+/// Flattens the replies of one kind.
+macro_rules! collect {
+    ($replies:expr, $kind:path) => {{
+        let mut all = Vec::new();
+        for reply in $replies {
+            match reply {
+                $kind(some) => all.extend(some),
+                other => return Err(unexpected(Some(&other)).into()),
+            }
+        }
+        all
+    }};
+}
+
+impl Session {
+    /// Connects with the identity in the state directory.
+    ///
+    /// # Errors
+    /// If there is none, or the master is out of reach or does not accept it.
+    pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
+        let identity = Identity::load(&state.client())?;
+        let client = Client::connect(&identity).await?;
+        Ok(Self { client, master: identity.link.master })
+    }
+
+    /// The connection.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The master's address.
+    pub(crate) fn master(&self) -> &str {
+        &self.master
+    }
+
+    /// Sends a request and gives its one reply.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn one(&self, request: &Request) -> Result<Reply, Failure> {
+        let reply = self.client.ask(request).await?.pop();
+        reply.ok_or_else(|| unexpected(None).into())
+    }
+
+    /// Some jobs.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn jobs(&self, jobs: Selector) -> Result<Vec<JobView>, Failure> {
+        let request = Request::Jobs { jobs, states: Vec::new() };
+        Ok(collect!(self.client.ask(&request).await?, Reply::Jobs))
+    }
+
+    /// Jobs in some states (empty: any).
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn jobs_in(&self, request: &Request) -> Result<Vec<JobView>, Failure> {
+        Ok(collect!(self.client.ask(request).await?, Reply::Jobs))
+    }
+
+    /// Exactly one job.
+    ///
+    /// # Errors
+    /// If there is no such job, or the connection is gone.
+    pub(crate) async fn job(&self, job: OneJob) -> Result<JobView, Failure> {
+        let unknown = || {
+            let what = match job {
+                OneJob::Id(id) => format!("there is no job {id}"),
+                OneJob::Last => "there are no jobs".to_owned(),
+            };
+            Failure::new(Exit::Error, "not-found", what, "deskgrid job list --all shows the jobs that there are")
+        };
+        self.jobs(job.into()).await?.pop().ok_or_else(unknown)
+    }
+
+    /// The number of a job.
+    ///
+    /// # Errors
+    /// If there is no job at all, or the connection is gone.
+    pub(crate) async fn job_id(&self, job: OneJob) -> Result<JobId, Failure> {
+        match job {
+            OneJob::Id(id) => Ok(id),
+            OneJob::Last => Ok(self.job(job).await?.job),
+        }
+    }
+
+    /// Tasks of a job.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn tasks(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        states: Vec<TaskState>,
+    ) -> Result<Vec<TaskView>, Failure> {
+        let request = Request::Tasks { job, tasks, states };
+        Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
+    }
+
+    /// What tasks of a job left.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn outputs(&self, job: JobId, tasks: Selector) -> Result<Vec<OutputView>, Failure> {
+        let request = Request::Outputs { job, tasks };
+        Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
+    }
+
+    /// Hosts, as one of the host requests answers.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
+        Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
+    }
+
+    /// What a request changed.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn changed(&self, request: &Request) -> Result<Vec<(JobId, u64)>, Failure> {
+        Ok(collect!(self.client.ask(request).await?, Reply::Changed))
+    }
+
+    /// Ends the conversation.
+    pub(crate) async fn close(self) {
+        self.client.close().await;
+    }
+}

@@ -1,0 +1,70 @@
+//! Where this machine keeps what deskgrid remembers: one directory, with a room for each part that runs here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StateDir(PathBuf);
+
+impl StateDir {
+    /// This directory.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    /// The directory given by `--dir` or `DESKGRID_DIR`, or else the usual one of this user.
+    ///
+    /// # Errors
+    /// If none was given and the user has no home.
+    pub(crate) fn find(given: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(dir) = given {
+            return Ok(Self(dir.to_owned()));
+        }
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        usual(variable)
+            .map(Self)
+            .ok_or_else(|| Failure::usage("there is no home directory to keep state in", "name one with --dir DIR"))
+    }
+
+    /// The worker's own room.
+    pub(crate) fn worker(&self) -> PathBuf {
+        self.0.join("worker")
+    }
+
+    /// The identity with which commands speak to the master.
+    pub(crate) fn client(&self) -> PathBuf {
+        self.0.join("client")
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+}
+
+fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if cfg!(windows) {
+        return variable("LOCALAPPDATA").map(|dir| PathBuf::from(dir).join("deskgrid"));
+    }
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    state.or_else(home).map(|dir| dir.join("deskgrid"))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_place_follows_the_xdg_rules() {
+        let with = |pairs: &'static [(&str, &str)]| {
+            usual(move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+        };
+        assert_eq!(with(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]), Some("/s/deskgrid".into()));
+        assert_eq!(with(&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")]), Some("/h/.local/state/deskgrid".into()));
+        assert_eq!(with(&[]), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Input files: which local file each task gets, and under which name.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use common::TaskSet;
+use common::content::BlobRef;
+use common::ids::{AttemptId, Incarnation, JobId, TaskId};
+use common::job::{Input, Source};
+use common::path::{BadPath, PortablePath};
+use common::template::{Template, Values};
+
+use super::BuildError;
+
+/// An input whose files are known, but not their content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlannedInput {
+    /// Where tasks find it.
+    pub name: Template,
+    /// Whether it may be executed.
+    pub executable: bool,
+    /// The local files.
+    pub files: Files,
+}
+
+/// The local files of one input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Files {
+    /// Every task reads the same.
+    Shared(PathBuf),
+    /// One for each task, in the order of the indices.
+    PerTask(Vec<PathBuf>),
+}
+
+impl PlannedInput {
+    /// Every file of it.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        match &self.files {
+            Files::Shared(path) => std::slice::from_ref(path),
+            Files::PerTask(paths) => paths,
+        }
+    }
+
+    /// The input with the content of its files.
+    pub(super) fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
+        let source = match &self.files {
+            Files::Shared(path) => Source::Shared(blob(path)),
+            Files::PerTask(paths) => Source::PerTask(paths.iter().map(|path| blob(path)).collect()),
+        };
+        Input { name: self.name.clone(), executable: self.executable, source }
+    }
+}
+
+/// Reads `F[:NAME]`, and looks at every file that it means.
+pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
+    let (file, name) = split(given);
+    let template: Template = file.parse()?;
+    for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST"] {
+        if template.mentions(placeholder) {
+            return Err(BuildError::InputPlaceholder { input: given.to_owned(), placeholder });
+        }
+    }
+    if template.mentions("ITEM") && tasks.items.is_empty() {
+        return Err(BuildError::NoItem { place: "an input" });
+    }
+    let files = if template.mentions("ITEM") || template.mentions("TASK_ID") {
+        Files::PerTask(tasks.ids.iter().map(|index| expand(&template, tasks, index).into()).collect())
+    } else {
+        Files::Shared(file.into())
+    };
+    let wrong_name = |source: BadPath| BuildError::InputName { input: given.to_owned(), source };
+    let name: Template = match (name, &files) {
+        (Some(name), _) => name.parse()?,
+        (None, Files::Shared(path)) => default_name(path).map_err(wrong_name)?.as_str().parse()?,
+        (None, Files::PerTask(_)) => template,
+    };
+    check_names(&name, tasks).map_err(wrong_name)?;
+    let mut input = PlannedInput { name, executable: false, files };
+    input.executable = look_at(input.paths())?;
+    Ok(input)
+}
+
+/// `F:NAME` at the last colon, unless the whole is a file that is there, or the colon is that of a drive.
+fn split(given: &str) -> (&str, Option<&str>) {
+    let drive = |file: &str, name: &str| file.len() == 1 && name.starts_with(['\\', '/']);
+    match given.rsplit_once(':') {
+        Some((file, name)) if !file.is_empty() && !name.is_empty() && !drive(file, name) => {
+            if !given.contains("%{") && Path::new(given).is_file() { (given, None) } else { (file, Some(name)) }
+        }
+        _ => (given, None),
+    }
+}
+
+/// The path itself where it is portable (a leading `./` does not count), else its last name.
+fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
+    let text = path.to_string_lossy();
+    let mut relative = text.as_ref();
+    while let Some(rest) = relative.strip_prefix("./") {
+        relative = rest.trim_start_matches('/');
+    }
+    let last = || path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    relative.parse().or_else(|_| last().parse())
+}
+
+/// Whether each task can place a file of this name.
+fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
+    let per_task = name.mentions("ITEM") || name.mentions("TASK_ID");
+    // Other placeholders are known only at the host; any value that fits a file name stands for them here.
+    for index in tasks.ids.iter().take(if per_task { usize::MAX } else { 1 }) {
+        expand(name, tasks, index).parse::<PortablePath>()?;
+    }
+    Ok(())
+}
+
+fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
+    let attempt = AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) };
+    template.expand(&Values { attempt, host: "host", item: tasks.item(index) })
+}
+
+/// Whether any of the files may be executed. Each must be a file that can be read.
+fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
+    let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
+    for path in paths {
+        if seen.contains_key(path.as_path()) {
+            continue;
+        }
+        let unreadable = |source| BuildError::Input { path: path.clone(), source };
+        // A FIFO would block when it is opened: look before.
+        let metadata = std::fs::metadata(path).map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(BuildError::InputKind { path: path.clone() });
+        }
+        File::open(path).map_err(unreadable)?;
+        seen.insert(path, executable(&metadata));
+    }
+    Ok(seen.values().any(|executable| *executable))
+}
+
+#[cfg(unix)]
+fn executable(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn executable(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_off_at_the_last_colon() {
+        assert_eq!(split("a.dat"), ("a.dat", None));
+        assert_eq!(split("a.dat:b"), ("a.dat", Some("b")));
+        assert_eq!(split("x:y:z"), ("x:y", Some("z")));
+        assert_eq!(split("%{ITEM}:in"), ("%{ITEM}", Some("in")));
+        assert_eq!(split(r"C:\data"), (r"C:\data", None));
+        assert_eq!(split(r"C:\data:in"), (r"C:\data", Some("in")));
+    }
+
+    #[test]
+    fn default_names_are_portable() {
+        let name = |path: &str| default_name(Path::new(path)).unwrap().to_string();
+        assert_eq!(name("dir/a.dat"), "dir/a.dat");
+        assert_eq!(name("./dir/a.dat"), "dir/a.dat");
+        assert_eq!(name("/abs/a.dat"), "a.dat");
+        assert_eq!(name("../up/a.dat"), "a.dat");
+        assert!(default_name(Path::new("/abs/what?")).is_err());
+    }
+}

@@ -1,0 +1,16 @@
+//! From what the user said to a job: everything is read and checked here before the master hears of it.
+//!
+//! What is not here: the connection. [`plan`] needs the local files only; [`send`] uploads and submits.
+
+pub(crate) mod error;
+mod inputs;
+mod items;
+mod jobfile;
+pub(crate) mod plan;
+mod policy;
+pub(crate) mod send;
+
+pub(crate) use error::BuildError;
+pub(crate) use jobfile::read as read_job_file;
+pub(crate) use plan::{Plan, plan};
+pub(crate) use policy::known as known_policy;

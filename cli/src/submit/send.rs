@@ -1,0 +1,62 @@
+//! Uploads a plan's files and submits it. Nothing is submitted before every file is with the master.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use common::content::{BlobHash, BlobRef};
+use common::wire::client::{Reply, Request, Submission};
+use common::{JobSpec, RequestId};
+use link::Client;
+use link::client::unexpected;
+
+use super::Plan;
+use crate::failure::{Exit, Failure};
+use crate::parallel;
+
+/// The longest spec that travels inside the request, in bytes.
+const MAX_INLINE_SPEC: usize = 128 * 1024;
+
+/// The master's answer to a submission.
+pub(crate) use common::wire::client::Reply as Answer;
+
+/// Uploads what the master does not have, and submits (or, as a dry run, only asks what would happen).
+///
+/// # Errors
+/// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
+pub(crate) async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
+    let blobs = contents(client, plan.files(), dry_run).await?;
+    let missing = BlobRef { hash: BlobHash([0; 32]), size: 0 };
+    let spec = plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing));
+    let request = Request::Submit { id, spec: submission(client, spec).await?, dry_run };
+    match client.ask(&request).await?.pop() {
+        Some(reply @ Reply::Submitted { .. }) => Ok(reply),
+        other => Err(unexpected(other.as_ref()).into()),
+    }
+}
+
+/// The content of each file: with the master too, unless it is a dry run.
+async fn contents(client: &Client, files: Vec<PathBuf>, dry_run: bool) -> Result<BTreeMap<PathBuf, BlobRef>, Failure> {
+    let one = |path: PathBuf| {
+        let client = client.clone();
+        async move {
+            let blob = if dry_run { hashed(&path).await? } else { client.put_file(&path).await? };
+            Ok((path, blob))
+        }
+    };
+    Ok(parallel::each(files, one).await?.into_iter().collect())
+}
+
+async fn hashed(path: &Path) -> Result<BlobRef, Failure> {
+    let path = path.to_owned();
+    let hashing = tokio::task::spawn_blocking(move || link::content::hash_file(&path));
+    Ok(hashing.await.map_err(|error| parallel::interrupted(&error))??)
+}
+
+async fn submission(client: &Client, spec: JobSpec) -> Result<Submission, Failure> {
+    let bytes = postcard::to_stdvec(&spec)
+        .map_err(|e| Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e))?;
+    if bytes.len() <= MAX_INLINE_SPEC {
+        return Ok(Submission::Inline(Box::new(spec)));
+    }
+    Ok(Submission::Blob(client.put_bytes(&bytes).await?))
+}

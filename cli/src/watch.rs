@@ -1,0 +1,130 @@
+//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was away.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::selector::Selector;
+use common::view::{JobState, JobView};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId, Span};
+use link::client::unexpected;
+use link::retry::Backoff;
+use link::{Client, LinkError};
+
+use crate::failure::{Exit, Failure};
+use crate::output::note;
+use crate::session::Session;
+use crate::state::StateDir;
+
+/// What to wait for, and how.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    state: &'a StateDir,
+    jobs: Selector,
+    deadline: Option<Instant>,
+    quiet: bool,
+}
+
+/// How waiting ended, with the jobs as they were last seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ended {
+    /// Every job that was waited for.
+    pub jobs: Vec<JobView>,
+    /// Whether the time was over first.
+    pub timed_out: bool,
+}
+
+impl Ended {
+    /// The exit code that says how the jobs ended.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.timed_out {
+            return Exit::TimedOut;
+        }
+        let well = self.jobs.iter().all(|job| job.state == JobState::Finished);
+        if well { Exit::Well } else { Exit::TasksFailed }
+    }
+}
+
+impl<'a> Watch<'a> {
+    /// Waits for these jobs, at most for `timeout`. `quiet`: nobody wants to see them on the way.
+    pub(crate) fn new(state: &'a StateDir, jobs: Selector, timeout: Option<Duration>, quiet: bool) -> Self {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { state, jobs, deadline, quiet }
+    }
+
+    /// Waits on a first session that is there already, and shows `seen` the jobs whenever they change.
+    ///
+    /// # Errors
+    /// If the master refuses. A master that is away is waited for.
+    pub(crate) async fn run(mut self, session: Session, mut seen: impl FnMut(&[JobView])) -> Result<Ended, Failure> {
+        let mut last = BTreeMap::new();
+        let mut client = session.client().clone();
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        loop {
+            match self.follow(&client, &mut last, &mut seen).await {
+                Ok(()) => return Ok(self.ended(last)),
+                Err(error) if error.passing() => note(&format!("{error}; connecting again")),
+                Err(error) => return Err(error.into()),
+            }
+            client = loop {
+                if self.over() {
+                    return Ok(self.ended(last));
+                }
+                tokio::time::sleep(self.left().map_or(backoff.delay(), |left| backoff.delay().min(left))).await;
+                match self.connect().await {
+                    Ok(client) => break client,
+                    Err(error) if error.passing() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            };
+        }
+    }
+
+    /// Follows one stream of answers to its proper end.
+    async fn follow(
+        &mut self,
+        client: &Client,
+        last: &mut BTreeMap<JobId, JobView>,
+        seen: &mut impl FnMut(&[JobView]),
+    ) -> Result<(), LinkError> {
+        let timeout = self.left().map(Span::from);
+        let request = Request::Watch { jobs: self.jobs.clone(), quiet: self.quiet, timeout };
+        let mut replies = client.stream(&request).await?;
+        while let Some(reply) = replies.next().await? {
+            let Reply::Jobs(jobs) = reply else { return Err(unexpected(Some(&reply))) };
+            last.extend(jobs.into_iter().map(|job| (job.job, job)));
+            // `last` and `all` mean what they meant at first, also after a new connection.
+            self.jobs = Selector::Ids(last.keys().map(|job| job.0).collect::<IdSet>());
+            seen(&last.values().cloned().collect::<Vec<_>>());
+        }
+        if last.values().all(|job| job.state.settled()) || self.over() {
+            return Ok(());
+        }
+        Err(LinkError::Closed("the master ended the answer early".to_owned()))
+    }
+
+    async fn connect(&self) -> Result<Client, LinkError> {
+        let identity = link::Identity::load(&self.state.client())?;
+        let connecting = Client::connect(&identity);
+        match self.left() {
+            None => connecting.await,
+            Some(left) => tokio::time::timeout(left, connecting).await.unwrap_or_else(|_| {
+                Err(LinkError::Unreachable { master: identity.link.master.clone(), why: "time is over".to_owned() })
+            }),
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the time is over, but for the moment by which the master's clock may be ahead of ours.
+    fn over(&self) -> bool {
+        self.left().is_some_and(|left| left < Duration::from_millis(50))
+    }
+
+    fn ended(&self, last: BTreeMap<JobId, JobView>) -> Ended {
+        let timed_out = last.is_empty() && self.over() || last.values().any(|job| !job.state.settled());
+        Ended { jobs: last.into_values().collect(), timed_out }
+    }
+}

@@ -1,0 +1,169 @@
+//! Messages over a stream.
+
+use bytes::{Buf, BytesMut};
+use common::wire::frame;
+use quinn::{RecvStream, SendStream};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::LinkError;
+
+/// Both directions of one stream.
+#[derive(Debug)]
+pub struct Channel {
+    /// To the other end.
+    pub tx: FrameSender,
+    /// From the other end.
+    pub rx: FrameReceiver,
+}
+
+/// Sends messages, several in one write where wished.
+#[derive(Debug)]
+pub struct FrameSender {
+    stream: SendStream,
+    pending: Vec<u8>,
+}
+
+/// Receives messages, and raw bytes after them.
+#[derive(Debug)]
+pub struct FrameReceiver {
+    stream: RecvStream,
+    buffer: BytesMut,
+}
+
+impl Channel {
+    /// Speaks messages over a stream.
+    pub fn new(tx: SendStream, rx: RecvStream) -> Self {
+        Self { tx: FrameSender::new(tx), rx: FrameReceiver::new(rx) }
+    }
+}
+
+impl FrameSender {
+    /// Sends messages over this stream.
+    pub fn new(stream: SendStream) -> Self {
+        Self { stream, pending: Vec::new() }
+    }
+
+    /// Sends a message, after those that were pushed.
+    ///
+    /// # Errors
+    /// If the message is too long or the stream is gone.
+    pub async fn send<T: Serialize>(&mut self, message: &T) -> Result<(), LinkError> {
+        self.push(message)?;
+        self.flush().await
+    }
+
+    /// Keeps a message for the next [`FrameSender::flush`].
+    ///
+    /// # Errors
+    /// If the message is too long; it is then not kept.
+    pub fn push<T: Serialize>(&mut self, message: &T) -> Result<(), LinkError> {
+        Ok(frame::encode_into(message, &mut self.pending)?)
+    }
+
+    /// How many bytes wait for a flush.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Sends everything that was pushed.
+    ///
+    /// # Errors
+    /// If the stream is gone.
+    pub async fn flush(&mut self) -> Result<(), LinkError> {
+        if !self.pending.is_empty() {
+            self.stream.write_all(&self.pending).await?;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more comes. The other end may still be sending.
+    pub fn finish(&mut self) {
+        // Fails only on a stream that is finished or reset already.
+        let _ = self.stream.finish();
+    }
+
+    /// Resolves once the other end has everything, or is gone.
+    pub async fn delivered(&mut self) {
+        let _ = self.stream.stopped().await;
+    }
+
+    /// The stream itself, for raw bytes. Flush first.
+    pub fn raw(&mut self) -> &mut SendStream {
+        &mut self.stream
+    }
+}
+
+impl FrameReceiver {
+    /// Receives messages from this stream.
+    pub fn new(stream: RecvStream) -> Self {
+        Self { stream, buffer: BytesMut::new() }
+    }
+
+    /// The next message; none where the stream has ended between messages.
+    ///
+    /// # Errors
+    /// If the stream breaks, ends inside a message, or holds something else than a `T`.
+    pub async fn recv<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
+        loop {
+            if let Some(message) = self.take_buffered()? {
+                return Ok(Some(message));
+            }
+            if !self.fill().await? {
+                return match self.buffer.len() {
+                    0 => Ok(None),
+                    _ => Err(LinkError::Closed("the stream ended inside a message".to_owned())),
+                };
+            }
+        }
+    }
+
+    /// The next message if it has arrived whole.
+    ///
+    /// # Errors
+    /// If it is something else than a `T`.
+    pub fn take_buffered<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
+        let Some(prefix) = self.buffer.first_chunk::<{ frame::PREFIX }>() else { return Ok(None) };
+        let length = frame::length(*prefix)?;
+        let Some(body) = self.buffer.get(frame::PREFIX..frame::PREFIX + length) else { return Ok(None) };
+        let message = frame::decode(body)?;
+        self.buffer.advance(frame::PREFIX + length);
+        Ok(Some(message))
+    }
+
+    /// The next message, which must come.
+    ///
+    /// # Errors
+    /// As [`FrameReceiver::recv`], and if the stream has ended.
+    pub async fn expect<T: DeserializeOwned>(&mut self) -> Result<T, LinkError> {
+        self.recv().await?.ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
+    }
+
+    /// The next raw bytes, at most 64 KiB; none at the stream's end.
+    ///
+    /// # Errors
+    /// If the stream breaks.
+    pub async fn raw_chunk(&mut self) -> Result<Option<bytes::Bytes>, LinkError> {
+        if self.buffer.is_empty() {
+            Ok(self.stream.read_chunk(64 * 1024, true).await?.map(|chunk| chunk.bytes))
+        } else {
+            Ok(Some(self.buffer.split().freeze()))
+        }
+    }
+
+    /// Tells the other end that nothing more will be read.
+    pub fn stop(&mut self) {
+        let _ = self.stream.stop(quinn::VarInt::from_u32(0));
+    }
+
+    async fn fill(&mut self) -> Result<bool, LinkError> {
+        match self.stream.read_chunk(256 * 1024, true).await? {
+            Some(chunk) => {
+                self.buffer.extend_from_slice(&chunk.bytes);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A client's session with the master.
+
+use std::path::Path;
+
+use common::BlobRef;
+use common::token::Role;
+use common::wire::Versions;
+use common::wire::client::{Reply, Request};
+use common::wire::stream::Open;
+
+use crate::channel::Channel;
+use crate::content;
+use crate::endpoint::{Connection, Purpose, connect};
+use crate::error::LinkError;
+use crate::identity::Identity;
+
+/// A connection that the master has let in.
+#[derive(Debug, Clone)]
+pub struct Client {
+    connection: Connection,
+    role: Role,
+    user: String,
+}
+
+/// The replies to one request, as they come.
+#[derive(Debug)]
+pub struct Replies(Channel);
+
+impl Replies {
+    /// The next reply; none after the last.
+    ///
+    /// # Errors
+    /// If the master refused the request, or the connection is gone.
+    pub async fn next(&mut self) -> Result<Option<Reply>, LinkError> {
+        match self.0.rx.recv().await? {
+            Some(Reply::Refused(refusal)) => Err(refusal.into()),
+            reply => Ok(reply),
+        }
+    }
+}
+
+impl Client {
+    /// Connects and says hello.
+    ///
+    /// # Errors
+    /// If the master is out of reach, does not let this identity in, or is of another version.
+    pub async fn connect(identity: &Identity) -> Result<Self, LinkError> {
+        let connection = connect(identity, Purpose::Client).await?;
+        let (role, user) = (identity.link.role, identity.link.name.clone());
+        let mut client = Self { connection, role, user };
+        match client.ask(&Request::Hello(Versions::ours())).await?.pop() {
+            Some(Reply::Welcome { role, user, .. }) => (client.role, client.user) = (role, user),
+            other => return Err(unexpected(other.as_ref())),
+        }
+        Ok(client)
+    }
+
+    /// What the master lets this client do.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// What the master calls this client.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Sends a request and gives its replies as they come.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn stream(&self, request: &Request) -> Result<Replies, LinkError> {
+        let mut channel = self.connection.open_bare().await?;
+        channel.tx.push(&Open::Request)?;
+        channel.tx.send(request).await?;
+        channel.tx.finish();
+        Ok(Replies(channel))
+    }
+
+    /// Sends a request and gives all its replies.
+    ///
+    /// # Errors
+    /// If the master refuses, or the connection is gone.
+    pub async fn ask(&self, request: &Request) -> Result<Vec<Reply>, LinkError> {
+        let mut replies = self.stream(request).await?;
+        let mut all = Vec::new();
+        while let Some(reply) = replies.next().await? {
+            all.push(reply);
+        }
+        Ok(all)
+    }
+
+    /// Gives the master a file's content, unless it has it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or changes meanwhile, or the master does not take it.
+    pub async fn put_file(&self, path: &Path) -> Result<BlobRef, LinkError> {
+        let hashed = path.to_owned();
+        let blob = tokio::task::spawn_blocking(move || content::hash_file(&hashed))
+            .await
+            .map_err(|e| LinkError::Closed(e.to_string()))??;
+        content::put(&self.connection, path, blob).await?;
+        Ok(blob)
+    }
+
+    /// Gives the master some content, unless it has it.
+    ///
+    /// # Errors
+    /// If the master does not take it.
+    pub async fn put_bytes(&self, bytes: &[u8]) -> Result<BlobRef, LinkError> {
+        let blob = content::hash_bytes(bytes);
+        content::put_bytes(&self.connection, bytes, blob).await?;
+        Ok(blob)
+    }
+
+    /// Fetches content into the file `path`, which is there only once it is whole and verified.
+    ///
+    /// # Errors
+    /// If the master does not have it, or the file cannot be written.
+    pub async fn fetch(&self, blob: BlobRef, path: &Path) -> Result<(), LinkError> {
+        content::fetch_file(&self.connection, blob, path).await
+    }
+
+    /// Ends the session.
+    pub async fn close(self) {
+        self.connection.close("done").await;
+    }
+
+    /// The connection under the session.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// The master answered something that does not fit the request.
+pub fn unexpected(reply: Option<&Reply>) -> LinkError {
+    LinkError::Protocol(reply.map_or("an empty answer".to_owned(), |r| format!("an answer to another question: {r:?}")))
+}

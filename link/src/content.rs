@@ -1,0 +1,410 @@
+//! Content by hash: a directory of verified blobs, and how one end gives a blob to the other. A transfer that breaks
+//! off goes on where it was.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use common::content::BlobHash;
+use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::{Refusal, RefusalCode};
+use common::{BlobRef, token};
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+use crate::channel::{Channel, FrameReceiver, FrameSender};
+use crate::endpoint::Connection;
+use crate::error::LinkError;
+use crate::files::sync_dir;
+
+/// How much of a file is read at a time.
+const PIECE: usize = 256 * 1024;
+/// A sender that sends nothing for this long is given up: others may wait for the same content.
+const STALL: Duration = Duration::from_secs(60);
+
+/// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives another handle.
+#[derive(Debug, Clone)]
+pub struct BlobStore {
+    root: Arc<PathBuf>,
+    arriving: Arc<Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>>,
+}
+
+impl BlobStore {
+    /// Opens the directory, which is made where it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(root: &Path) -> Result<Self, LinkError> {
+        let incoming = root.join("incoming");
+        fs::create_dir_all(&incoming).map_err(LinkError::file("cannot make", &incoming))?;
+        Ok(Self { root: Arc::new(root.to_owned()), arriving: Arc::default() })
+    }
+
+    /// Where the blob lies, if it is there.
+    pub fn path_of(&self, hash: &BlobHash) -> PathBuf {
+        let name = hash.to_string();
+        self.root.join(&name[..2]).join(&name[2..])
+    }
+
+    /// Whether the blob is there.
+    pub fn has(&self, blob: &BlobRef) -> bool {
+        fs::metadata(self.path_of(&blob.hash)).is_ok_and(|meta| meta.len() == blob.size)
+    }
+
+    /// Copies everything that `reader` gives into the store, durably.
+    ///
+    /// # Errors
+    /// If reading or writing fails.
+    pub fn add_reader(&self, mut reader: impl Read) -> io::Result<BlobRef> {
+        let name = token::hex(&rand::random::<[u8; 16]>());
+        let part = self.root.join("incoming").join(name);
+        let added = copy_hashing(&mut reader, &mut File::create(&part)?).and_then(|blob| {
+            self.keep(&part, &blob)?;
+            Ok(blob)
+        });
+        if added.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        added
+    }
+
+    /// Copies a file into the store, durably.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the store not be written.
+    pub fn add_file(&self, path: &Path) -> io::Result<BlobRef> {
+        self.add_reader(File::open(path)?)
+    }
+
+    /// Removes a blob; fine where it is not there.
+    ///
+    /// # Errors
+    /// If the directory refuses.
+    pub fn remove(&self, hash: &BlobHash) -> io::Result<()> {
+        match fs::remove_file(self.path_of(hash)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every blob in the store with its size and when it was last written.
+    ///
+    /// # Errors
+    /// If a directory cannot be read.
+    pub fn list(&self) -> io::Result<Vec<(BlobRef, std::time::SystemTime)>> {
+        let mut all = Vec::new();
+        for prefix in fs::read_dir(&*self.root)? {
+            let prefix = prefix?;
+            if prefix.file_name() == "incoming" {
+                continue;
+            }
+            for entry in fs::read_dir(prefix.path())? {
+                let entry = entry?;
+                let name = format!("{}{}", prefix.file_name().display(), entry.file_name().display());
+                if let (Ok(hash), Ok(meta)) = (name.parse(), entry.metadata()) {
+                    all.push((BlobRef { hash, size: meta.len() }, meta.modified()?));
+                }
+            }
+        }
+        all.sort_unstable_by_key(|(blob, _)| *blob);
+        Ok(all)
+    }
+
+    /// Gives the verified file `part` its name, durably.
+    fn keep(&self, part: &Path, blob: &BlobRef) -> io::Result<()> {
+        let target = self.path_of(&blob.hash);
+        let dir = target.parent().unwrap_or(&self.root);
+        if !dir.exists() {
+            fs::create_dir_all(dir)?;
+            sync_dir(&self.root)?;
+        }
+        File::open(part)?.sync_all()?;
+        fs::rename(part, &target)?;
+        sync_dir(dir)
+    }
+
+    /// The turn to bring this blob in: one at a time.
+    async fn turn(&self, hash: BlobHash) -> tokio::sync::OwnedMutexGuard<()> {
+        let lock = {
+            let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
+            arriving.retain(|_, lock| Arc::strong_count(lock) > 1);
+            arriving.entry(hash).or_default().clone()
+        };
+        lock.lock_owned().await
+    }
+
+    fn part_path(&self, hash: &BlobHash) -> PathBuf {
+        self.root.join("incoming").join(format!("{hash}.part"))
+    }
+
+    async fn keep_async(&self, part: PathBuf, blob: BlobRef) -> Result<(), LinkError> {
+        let store = self.clone();
+        let shown = part.clone();
+        run_blocking(move || store.keep(&part, &blob)).await.map_err(LinkError::file("cannot keep", shown))
+    }
+}
+
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+}
+
+fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
+    let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
+    let mut piece = vec![0; PIECE];
+    loop {
+        let n = match reader.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        hasher.update(&piece[..n]);
+        writer.write_all(&piece[..n])?;
+        size += n as u64;
+    }
+    Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size })
+}
+
+/// Names some bytes.
+pub fn hash_bytes(bytes: &[u8]) -> BlobRef {
+    BlobRef { hash: BlobHash(*blake3::hash(bytes).as_bytes()), size: bytes.len() as u64 }
+}
+
+/// Names a file's content.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn hash_file(path: &Path) -> Result<BlobRef, LinkError> {
+    let read = || copy_hashing(&mut File::open(path)?, &mut io::sink());
+    read().map_err(LinkError::file("cannot read", path))
+}
+
+/// A blob on its way into the file `path`.
+struct Incoming {
+    path: PathBuf,
+    file: tokio::fs::File,
+    hasher: blake3::Hasher,
+    have: u64,
+}
+
+impl Incoming {
+    /// Goes on with what an earlier transfer left, if anything.
+    async fn resume(path: PathBuf, size: u64) -> Result<Self, LinkError> {
+        let failed = |e| LinkError::file("cannot write", &path)(e);
+        let mut file = tokio::fs::File::options()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(false)
+            .open(&path)
+            .await
+            .map_err(failed)?;
+        let (mut hasher, mut have) = (blake3::Hasher::new(), 0);
+        let mut piece = vec![0; PIECE];
+        loop {
+            match file.read(&mut piece).await.map_err(failed)? {
+                0 => break,
+                n => {
+                    hasher.update(&piece[..n]);
+                    have += n as u64;
+                }
+            }
+        }
+        if have > size {
+            (hasher, have) = (blake3::Hasher::new(), 0);
+            file.set_len(0).await.map_err(failed)?;
+            file.rewind().await.map_err(failed)?;
+        }
+        Ok(Self { path, file, hasher, have })
+    }
+
+    /// Takes the rest from the stream and says whether the whole is what was named.
+    async fn receive(mut self, rx: &mut FrameReceiver, blob: &BlobRef) -> Result<PathBuf, LinkError> {
+        loop {
+            let stalled = |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
+            let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk()).await.map_err(stalled)?? else { break };
+            self.have += bytes.len() as u64;
+            if self.have > blob.size {
+                break;
+            }
+            self.hasher.update(&bytes);
+            self.file.write_all(&bytes).await.map_err(LinkError::file("cannot write", &self.path))?;
+        }
+        self.file.flush().await.map_err(LinkError::file("cannot write", &self.path))?;
+        if self.have < blob.size {
+            return Err(LinkError::Closed(format!("{} of {} bytes came", self.have, blob.size)));
+        }
+        let found = BlobHash(*self.hasher.finalize().as_bytes());
+        if self.have > blob.size || found != blob.hash {
+            let _ = tokio::fs::remove_file(&self.path).await;
+            return Err(LinkError::Damaged { expected: blob.hash.to_string(), found: found.to_string() });
+        }
+        Ok(self.path)
+    }
+}
+
+/// Brings a blob of the other end's into `store`. Several callers that want the same one share the transfer.
+///
+/// # Errors
+/// If the other end does not have it, the connection is gone, or the disk refuses.
+pub async fn get(connection: &Connection, store: &BlobStore, blob: BlobRef) -> Result<(), LinkError> {
+    let _turn = store.turn(blob.hash).await;
+    if store.has(&blob) {
+        return Ok(());
+    }
+    let part = fetch_part(connection, blob, store.part_path(&blob.hash)).await?;
+    store.keep_async(part, blob).await
+}
+
+/// Brings a blob of the other end's into the file `path`, which is there only once it is whole and verified.
+///
+/// # Errors
+/// As [`get`].
+pub async fn fetch_file(connection: &Connection, blob: BlobRef, path: &Path) -> Result<(), LinkError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", blob.hash));
+    let part = fetch_part(connection, blob, path.with_file_name(name)).await?;
+    let target = path.to_owned();
+    run_blocking(move || fs::rename(part, target)).await.map_err(LinkError::file("cannot write", path))
+}
+
+async fn fetch_part(connection: &Connection, blob: BlobRef, part: PathBuf) -> Result<PathBuf, LinkError> {
+    let incoming = Incoming::resume(part, blob.size).await?;
+    let mut channel = connection.open(&Open::Get { hash: blob.hash, offset: incoming.have }).await?;
+    channel.tx.finish();
+    match channel.rx.expect().await? {
+        GetReply::Found(size) if size == blob.size => incoming.receive(&mut channel.rx, &blob).await,
+        GetReply::Found(size) => {
+            Err(LinkError::Protocol(format!("{} has {size} bytes there, not {}", blob.hash, blob.size)))
+        }
+        GetReply::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+/// Gives the other end the content of `path`, which is `blob`, unless it has it.
+///
+/// # Errors
+/// If the file cannot be read, the other end does not take it, or the connection is gone.
+pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<(), LinkError> {
+    let mut channel = connection.open(&Open::Put(blob)).await?;
+    if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
+        send_file(&mut channel.tx, path, offset).await?;
+        finish_put(&mut channel).await?;
+    }
+    Ok(())
+}
+
+/// Gives the other end these bytes, which are `blob`, unless it has them.
+///
+/// # Errors
+/// If the other end does not take them, or the connection is gone.
+pub async fn put_bytes(connection: &Connection, bytes: &[u8], blob: BlobRef) -> Result<(), LinkError> {
+    let mut channel = connection.open(&Open::Put(blob)).await?;
+    if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
+        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        channel.tx.raw().write_all(rest).await?;
+        finish_put(&mut channel).await?;
+    }
+    Ok(())
+}
+
+async fn put_reply(channel: &mut Channel) -> Result<PutReply, LinkError> {
+    match channel.rx.expect().await? {
+        PutReply::Refused(refusal) => Err(refusal.into()),
+        reply => Ok(reply),
+    }
+}
+
+async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
+    channel.tx.finish();
+    match put_reply(channel).await? {
+        PutReply::Stored => Ok(()),
+        other => Err(LinkError::Protocol(format!("{other:?} after the last byte"))),
+    }
+}
+
+async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(), LinkError> {
+    let failed = |e| LinkError::file("cannot read", path)(e);
+    let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
+    file.seek(io::SeekFrom::Start(offset)).await.map_err(failed)?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        match file.read(&mut piece).await.map_err(failed)? {
+            0 => return Ok(()),
+            n => tx.raw().write_all(&piece[..n]).await?,
+        }
+    }
+}
+
+/// Answers an [`Open::Get`].
+///
+/// # Errors
+/// If the connection is gone or the file cannot be read.
+pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, offset: u64) -> Result<(), LinkError> {
+    let path = store.path_of(&hash);
+    match tokio::fs::metadata(&path).await {
+        Ok(meta) if offset <= meta.len() => {
+            tx.send(&GetReply::Found(meta.len())).await?;
+            send_file(&mut tx, &path, offset).await?;
+        }
+        _ => {
+            let hint = "it may have been forgotten; ask for the job's outputs again";
+            let refusal = Refusal::new(RefusalCode::NotFound, format!("content {hash} is not here"), hint);
+            tx.send(&GetReply::Refused(refusal)).await?;
+        }
+    }
+    tx.finish();
+    tx.delivered().await;
+    Ok(())
+}
+
+/// Answers an [`Open::Put`] whose blob the caller is willing to take. The blob is durable before the answer says so.
+///
+/// # Errors
+/// If the connection is gone or the disk refuses.
+pub async fn serve_put(store: &BlobStore, mut channel: Channel, blob: BlobRef) -> Result<(), LinkError> {
+    let _turn = store.turn(blob.hash).await;
+    if !store.has(&blob) {
+        let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
+        channel.tx.send(&PutReply::Resume(incoming.have)).await?;
+        let part = match incoming.receive(&mut channel.rx, &blob).await {
+            Err(LinkError::Damaged { expected, found }) => {
+                let refusal = Refusal::new(
+                    RefusalCode::Invalid,
+                    format!("content {expected} arrived as {found}"),
+                    "send it again; was the file changed meanwhile?",
+                );
+                channel.tx.send(&PutReply::Refused(refusal.clone())).await?;
+                return Err(refusal.into());
+            }
+            received => received?,
+        };
+        store.keep_async(part, blob).await?;
+    }
+    channel.tx.send(&PutReply::Stored).await?;
+    channel.tx.finish();
+    channel.tx.delivered().await;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_found_under_its_hash() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = BlobStore::open(dir.path()).unwrap();
+        let blob = store.add_reader(&b"hello"[..]).unwrap();
+        assert_eq!(blob, hash_bytes(b"hello"));
+        assert!(store.has(&blob) && !store.has(&BlobRef { size: 4, ..blob }));
+        assert_eq!(fs::read(store.path_of(&blob.hash)).unwrap(), b"hello");
+        assert_eq!(store.list().unwrap().iter().map(|(b, _)| *b).collect::<Vec<_>>(), [blob]);
+        store.remove(&blob.hash).unwrap();
+        store.remove(&blob.hash).unwrap();
+        assert!(!store.has(&blob));
+        assert_eq!(fs::read_dir(dir.path().join("incoming")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! QUIC endpoints and connections with deskgrid's settings.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::wire::stream::Open;
+use common::wire::{ALPN_CLIENT, ALPN_ENROL, ALPN_WORKER};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
+
+use crate::channel::Channel;
+use crate::error::LinkError;
+use crate::identity::Identity;
+use crate::tls;
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Below the shortest common life of a NAT entry.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const IDLE: VarInt = VarInt::from_u32(45_000);
+const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
+const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
+const STREAMS: VarInt = VarInt::from_u32(16);
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A joiner redeems a token.
+    Enrol,
+    /// A worker serves.
+    Worker,
+    /// A client asks.
+    Client,
+}
+
+impl Purpose {
+    /// Every purpose.
+    pub const ALL: [Purpose; 3] = [Purpose::Enrol, Purpose::Worker, Purpose::Client];
+
+    /// Its name in the TLS handshake.
+    pub fn alpn(self) -> &'static [u8] {
+        match self {
+            Purpose::Enrol => ALPN_ENROL,
+            Purpose::Worker => ALPN_WORKER,
+            Purpose::Client => ALPN_CLIENT,
+        }
+    }
+
+    /// The purpose with this name.
+    pub fn of_alpn(alpn: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.alpn() == alpn)
+    }
+}
+
+/// Settings of either end.
+pub fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_idle_timeout(Some(IdleTimeout::from(IDLE)))
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .receive_window(RECEIVE_WINDOW)
+        .stream_receive_window(STREAM_WINDOW)
+        .max_concurrent_bidi_streams(STREAMS)
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None);
+    Arc::new(transport)
+}
+
+/// The master's endpoint. `seed` is kept over restarts, so that a peer of the process before is told at once that its
+/// connection is gone, instead of waiting for its idle timeout.
+///
+/// # Errors
+/// If the TLS settings are unfit for QUIC, or the address cannot be bound.
+pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+    let crypto = QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+    let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    server.transport_config(transport());
+    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
+    let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
+    let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
+    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key)));
+    let bind = || {
+        let socket = std::net::UdpSocket::bind(address)?;
+        let runtime = quinn::default_runtime().ok_or_else(|| std::io::Error::other("no async runtime"))?;
+        Endpoint::new(config, Some(server), socket, runtime)
+    };
+    bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+}
+
+/// A connection to the master.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    quic: quinn::Connection,
+    // The endpoint lives as long as its connection.
+    endpoint: Endpoint,
+}
+
+/// Connects to the identity's master, both ends authenticated. The master may still refuse: a worker has joined, and a
+/// client is let in, only with the master's `Welcome`.
+///
+/// # Errors
+/// If nothing answers within five seconds, or what answers is not the identity's master.
+pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
+    connect_with(&identity.link.master, tls::client_config(identity, purpose.alpn())?).await
+}
+
+pub(crate) async fn connect_with(master: &str, tls: rustls::ClientConfig) -> Result<Connection, LinkError> {
+    let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport());
+    let unreachable = |why: String| LinkError::Unreachable { master: master.to_owned(), why };
+    let addresses: Vec<SocketAddr> =
+        tokio::net::lookup_host(master).await.map_err(|e| unreachable(e.to_string()))?.collect();
+    let mut last = unreachable("its name has no address".to_owned());
+    for address in addresses {
+        match tokio::time::timeout(CONNECT_TIMEOUT, connect_to(address, config.clone())).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(error)) => last = explain(master, error),
+            Err(_) => last = unreachable(format!("no answer from {address} (UDP) within {CONNECT_TIMEOUT:?}")),
+        }
+    }
+    Err(last)
+}
+
+async fn connect_to(address: SocketAddr, config: quinn::ClientConfig) -> Result<Connection, LinkError> {
+    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let endpoint = Endpoint::client(any).map_err(LinkError::file("cannot bind", any.to_string()))?;
+    let connecting =
+        endpoint.connect_with(config, address, tls::MASTER_NAME).map_err(|e| LinkError::Closed(e.to_string()))?;
+    Ok(Connection { quic: connecting.await?, endpoint })
+}
+
+/// A handshake that our own side broke off is about who the other is.
+fn explain(master: &str, error: LinkError) -> LinkError {
+    match error {
+        LinkError::Closed(why) if why.contains("certificate") => {
+            LinkError::WrongMaster { master: master.to_owned(), why }
+        }
+        LinkError::Closed(why) => LinkError::Unreachable { master: master.to_owned(), why },
+        other => other,
+    }
+}
+
+impl Connection {
+    /// Opens a stream and says what it is for.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn open(&self, what: &Open) -> Result<Channel, LinkError> {
+        let (tx, rx) = self.quic.open_bi().await?;
+        let mut channel = Channel::new(tx, rx);
+        channel.tx.send(what).await?;
+        Ok(channel)
+    }
+
+    /// Opens a stream without a first message.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub async fn open_bare(&self) -> Result<Channel, LinkError> {
+        let (tx, rx) = self.quic.open_bi().await?;
+        Ok(Channel::new(tx, rx))
+    }
+
+    /// Resolves once the connection is gone, with why.
+    pub async fn closed(&self) -> LinkError {
+        self.quic.closed().await.into()
+    }
+
+    /// Says goodbye and waits, for a moment, until that has left this machine.
+    pub async fn close(&self, reason: &str) {
+        self.quic.close(VarInt::from_u32(0), reason.as_bytes());
+        let _ = tokio::time::timeout(Duration::from_millis(200), self.endpoint.wait_idle()).await;
+    }
+
+    /// The connection itself.
+    pub fn quic(&self) -> &quinn::Connection {
+        &self.quic
+    }
+}

@@ -1,0 +1,138 @@
+//! What can go wrong between two ends, in words that say what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use common::wire::frame::BadFrame;
+use common::wire::{Refusal, RefusalCode};
+
+/// A connection, a stream or a file did not do what was needed.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// No master answers there.
+    #[error("the master at {master} does not answer: {why}")]
+    Unreachable {
+        /// Its address as configured.
+        master: String,
+        /// What was tried.
+        why: String,
+    },
+    /// Something answers there, but it is not the master whose CA we know.
+    #[error("what answers at {master} is not the master that this identity or token belongs to: {why}")]
+    WrongMaster {
+        /// Its address as configured.
+        master: String,
+        /// What did not fit.
+        why: String,
+    },
+    /// The master does not accept our certificate (expired, revoked, of another grid).
+    #[error("the master does not accept this identity: {0}")]
+    NotAccepted(String),
+    /// The other end said no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The connection ended in the middle of something.
+    #[error("the connection to the master ended: {0}")]
+    Closed(String),
+    /// The other end sent something that is no message of ours.
+    #[error("the other end does not speak deskgrid's protocol: {0}")]
+    Protocol(String),
+    /// Content that arrived does not hash to its name.
+    #[error("content {expected} arrived damaged (it hashes to {found}); it was thrown away")]
+    Damaged {
+        /// What was asked for.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// A file could not be read or written.
+    #[error("{what} {path}: {source}", path = path.display())]
+    File {
+        /// What was attempted, such as `cannot read`.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No identity where one is needed.
+    #[error("there is no identity in {dir}", dir = dir.display())]
+    NoIdentity {
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// An identity or token whose parts do not make sense.
+    #[error("bad identity: {0}")]
+    BadIdentity(String),
+}
+
+impl LinkError {
+    /// Wraps a failed operation on a file.
+    pub fn file(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> LinkError {
+        move |source| LinkError::File { what, path: path.as_ref().to_owned(), source }
+    }
+
+    /// Whether trying again later, with nothing else changed, may work.
+    pub fn passing(&self) -> bool {
+        match self {
+            LinkError::Unreachable { .. } | LinkError::Closed(_) | LinkError::Damaged { .. } => true,
+            LinkError::Refused(refusal) => refusal.code == RefusalCode::Unavailable,
+            _ => false,
+        }
+    }
+}
+
+impl From<BadFrame> for LinkError {
+    fn from(bad: BadFrame) -> Self {
+        LinkError::Protocol(bad.to_string())
+    }
+}
+
+impl From<quinn::ConnectionError> for LinkError {
+    fn from(error: quinn::ConnectionError) -> Self {
+        match &error {
+            // TLS alerts travel as transport errors 0x100 + alert.
+            quinn::ConnectionError::ConnectionClosed(close) if is_tls_alert(close.error_code) => {
+                LinkError::NotAccepted(tls_alert(close.error_code))
+            }
+            quinn::ConnectionError::ApplicationClosed(close) => {
+                LinkError::Closed(String::from_utf8_lossy(&close.reason).into_owned())
+            }
+            _ => LinkError::Closed(error.to_string()),
+        }
+    }
+}
+
+fn is_tls_alert(code: quinn::TransportErrorCode) -> bool {
+    (0x100..0x200).contains(&u64::from(code))
+}
+
+fn tls_alert(code: quinn::TransportErrorCode) -> String {
+    match u64::from(code) - 0x100 {
+        42 => "its certificate is damaged".to_owned(),
+        44 => "its certificate was revoked".to_owned(),
+        45 => "its certificate has expired".to_owned(),
+        48 => "its certificate is of another grid".to_owned(),
+        116 => "no certificate was shown".to_owned(),
+        120 => "it offers nothing that we ask for (is it an old version, or not deskgrid?)".to_owned(),
+        alert => format!("TLS alert {alert}"),
+    }
+}
+
+impl From<quinn::WriteError> for LinkError {
+    fn from(error: quinn::WriteError) -> Self {
+        match error {
+            quinn::WriteError::ConnectionLost(lost) => lost.into(),
+            other => LinkError::Closed(other.to_string()),
+        }
+    }
+}
+
+impl From<quinn::ReadError> for LinkError {
+    fn from(error: quinn::ReadError) -> Self {
+        match error {
+            quinn::ReadError::ConnectionLost(lost) => lost.into(),
+            other => LinkError::Closed(other.to_string()),
+        }
+    }
+}

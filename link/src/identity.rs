@@ -1,0 +1,162 @@
+//! Who one end is: a certificate of the grid's CA with its key, and where the master is.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use common::token::Role;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use crate::error::LinkError;
+use crate::files;
+
+/// An identity as it lies in its directory: `certificate.der`, `key.der` (mode 0600), `ca.der`, `link.toml`.
+pub struct Identity {
+    /// Issued by the master.
+    pub certificate: CertificateDer<'static>,
+    /// Made here; never leaves this machine.
+    pub key: PrivatePkcs8KeyDer<'static>,
+    /// The master's CA.
+    pub ca: CertificateDer<'static>,
+    /// Where the master is, and what it calls us.
+    pub link: LinkInfo,
+}
+
+/// What an identity knows beside its keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkInfo {
+    /// `HOST:PORT` of the master.
+    pub master: String,
+    /// Our name.
+    pub name: String,
+    /// What we may do: `worker`, `client` or `admin`.
+    #[serde(with = "role_text")]
+    pub role: Role,
+}
+
+mod role_text {
+    use common::token::Role;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(role: &Role, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(role)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Role, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Identity {
+    /// Whether `dir` holds an identity.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join("link.toml").exists()
+    }
+
+    /// Reads an identity.
+    ///
+    /// # Errors
+    /// If there is none, a part is missing, or others may read the key.
+    pub fn load(dir: &Path) -> Result<Self, LinkError> {
+        if !Self::exists(dir) {
+            return Err(LinkError::NoIdentity { dir: dir.to_owned() });
+        }
+        let read = |name: &str| std::fs::read(dir.join(name)).map_err(LinkError::file("cannot read", dir.join(name)));
+        let key_path = dir.join("key.der");
+        if !files::is_private(&key_path).map_err(LinkError::file("cannot read", &key_path))? {
+            let shown = key_path.display();
+            return Err(LinkError::BadIdentity(format!("others may read the key {shown}: run `chmod 600 {shown}`")));
+        }
+        let text = String::from_utf8_lossy(&read("link.toml")?).into_owned();
+        let link = toml::from_str(&text)
+            .map_err(|e| LinkError::BadIdentity(format!("{}: {e}", dir.join("link.toml").display())))?;
+        Ok(Self {
+            certificate: read("certificate.der")?.into(),
+            key: read("key.der")?.into(),
+            ca: read("ca.der")?.into(),
+            link,
+        })
+    }
+
+    /// Writes the identity into `dir`, which is made where it is missing. Whole or not at all: `link.toml` comes last.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn save(&self, dir: &Path) -> Result<(), LinkError> {
+        files::private_dir(dir).map_err(LinkError::file("cannot make", dir))?;
+        let write = |name: &str, bytes: &[u8]| {
+            files::write_whole(&dir.join(name), bytes, 0o600).map_err(LinkError::file("cannot write", dir.join(name)))
+        };
+        write("key.der", self.key.secret_pkcs8_der())?;
+        write("certificate.der", &self.certificate)?;
+        write("ca.der", &self.ca)?;
+        let link = toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        write("link.toml", link.as_bytes())
+    }
+
+    pub(crate) fn private_key(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::Pkcs8(self.key.clone_key())
+    }
+}
+
+/// What a certificate says about its holder: the URI `deskgrid://GRID/ROLE/UUID`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerName {
+    /// Which grid.
+    pub grid: Uuid,
+    /// What the holder may be; the master's own table has the last word.
+    pub role: Role,
+    /// The holder.
+    pub id: Uuid,
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deskgrid://{}/{}/{}", self.grid, self.role, self.id)
+    }
+}
+
+impl FromStr for PeerName {
+    type Err = LinkError;
+    fn from_str(s: &str) -> Result<Self, LinkError> {
+        let parse = || {
+            let mut parts = s.strip_prefix("deskgrid://")?.split('/');
+            let (grid, role, id) = (parts.next()?, parts.next()?, parts.next()?);
+            let name = PeerName { grid: grid.parse().ok()?, role: role.parse().ok()?, id: id.parse().ok()? };
+            parts.next().is_none().then_some(name)
+        };
+        parse().ok_or_else(|| LinkError::BadIdentity(format!("`{s}` is not deskgrid://GRID/ROLE/UUID")))
+    }
+}
+
+/// Who a certificate (whose chain TLS has verified) names, and the BLAKE3 of its public key.
+///
+/// # Errors
+/// If it is no certificate, or names nobody of deskgrid's.
+pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
+    let bad = |why: &str| LinkError::BadIdentity(why.to_owned());
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| bad("not a certificate"))?;
+    let names = certificate.subject_alternative_name().map_err(|_| bad("broken names in the certificate"))?;
+    let uri = names.into_iter().flat_map(|san| &san.value.general_names).find_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    Ok((uri.ok_or_else(|| bad("the certificate names nobody"))?.parse()?, key_hash_of(&certificate)))
+}
+
+/// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of the CA.
+///
+/// # Errors
+/// If it is no certificate.
+pub fn key_hash(der: &[u8]) -> Result<[u8; 32], LinkError> {
+    let parsed = X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    Ok(key_hash_of(&parsed.1))
+}
+
+fn key_hash_of(certificate: &X509Certificate<'_>) -> [u8; 32] {
+    *blake3::hash(certificate.public_key().raw).as_bytes()
+}

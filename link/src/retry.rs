@@ -1,0 +1,54 @@
+//! How long to wait before the next try: full jitter, so that ten thousand workers do not come back at once.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+/// Waiting times that double up to a cap, each drawn evenly from zero to the present bound.
+#[derive(Debug, Clone)]
+pub struct Backoff {
+    base: Duration,
+    cap: Duration,
+    bound: Duration,
+}
+
+impl Backoff {
+    /// From `base` up to `cap`.
+    pub fn new(base: Duration, cap: Duration) -> Self {
+        Self { base, cap, bound: base }
+    }
+
+    /// How long to wait now.
+    pub fn delay(&mut self) -> Duration {
+        let delay = self.bound.mul_f64(rand::rng().random_range(0.0..1.0));
+        self.bound = (self.bound * 2).min(self.cap);
+        delay
+    }
+
+    /// The last try worked.
+    pub fn reset(&mut self) {
+        self.bound = self.base;
+    }
+}
+
+impl Default for Backoff {
+    /// From a tenth of a second up to half a minute.
+    fn default() -> Self {
+        Self::new(Duration::from_millis(100), Duration::from_secs(30))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_stay_below_a_bound_that_doubles_up_to_the_cap() {
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(50));
+        for bound in [10, 20, 40, 50, 50] {
+            assert!(backoff.delay() <= Duration::from_millis(bound));
+        }
+        backoff.reset();
+        assert!(backoff.delay() <= Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,28 @@
+//! The master's only clock: it counts suspension, never steps, and reads like the wall clock at the process's start.
+
+use common::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Gives the present time. Copies agree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    /// Microseconds from the start of `CLOCK_BOOTTIME` to the Unix epoch, as the wall clock had it.
+    boot_at: u64,
+}
+
+fn micros(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+impl Clock {
+    /// Looks at the wall clock, for the only time.
+    pub(crate) fn start() -> Self {
+        Self { boot_at: micros(ClockId::Realtime).saturating_sub(micros(ClockId::Boottime)) }
+    }
+
+    /// Now.
+    pub(crate) fn now(self) -> Time {
+        Time(self.boot_at + micros(ClockId::Boottime))
+    }
+}

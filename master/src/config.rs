@@ -1,0 +1,123 @@
+//! What can be set of a master, and the defaults. `configs/master.toml` says the same with words beside each key.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use common::Span;
+use serde::{Deserialize, Serialize};
+
+use crate::MasterError;
+
+/// Settings of a master. Durations read as `90s`, `1h30m`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where workers and clients connect (UDP).
+    pub listen: SocketAddr,
+    /// Where `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
+    #[serde(with = "optional_address")]
+    pub http: Option<SocketAddr>,
+    /// What people reach this master by, `HOST:PORT`; where none is given, the address that it listens on (loopback
+    /// where that is every address).
+    pub advertise: Option<String>,
+    /// How often workers report.
+    pub heartbeat: Interval,
+    /// Without a word for this long a host gets no new work.
+    pub suspect_after: Interval,
+    /// Without a word for this long a host's attempts are lost.
+    pub lease: Interval,
+    /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
+    pub prefetch: Interval,
+    /// The largest file that is taken, in bytes.
+    pub max_blob_bytes: u64,
+}
+
+/// A duration in a configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval(pub Duration);
+
+impl Interval {
+    /// As the scheduler counts it.
+    pub fn span(self) -> Span {
+        self.0.into()
+    }
+}
+
+impl Serialize for Interval {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&humantime::format_duration(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Interval {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        humantime::parse_duration(&text).map(Interval).map_err(serde::de::Error::custom)
+    }
+}
+
+mod optional_address {
+    use std::net::SocketAddr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(address: &Option<SocketAddr>, s: S) -> Result<S::Ok, S::Error> {
+        match address {
+            Some(address) => s.collect_str(address),
+            None => s.serialize_str("none"),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
+        match String::deserialize(d)?.as_str() {
+            "none" => Ok(None),
+            text => text.parse().map(Some).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let seconds = |s| Interval(Duration::from_secs(s));
+        Self {
+            listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
+            http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
+            advertise: None,
+            heartbeat: seconds(60),
+            suspect_after: seconds(150),
+            lease: seconds(15 * 60),
+            prefetch: Interval(Duration::from_millis(100)),
+            max_blob_bytes: 64 << 30,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// If it is not TOML, has a key that does not exist, or a value that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, MasterError> {
+        let config: Self = toml::from_str(text).map_err(|e| MasterError::Config(e.to_string()))?;
+        let (beat, suspect, lease) = (config.heartbeat.0, config.suspect_after.0, config.lease.0);
+        if beat.is_zero() || suspect <= beat || lease <= suspect {
+            let why = "the times must be in this order: 0 < heartbeat < suspect_after < lease";
+            return Err(MasterError::Config(why.to_owned()));
+        }
+        Ok(config)
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// As [`Config::parse`], and if the file cannot be read.
+    pub fn load(path: &Path) -> Result<Self, MasterError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| MasterError::Config(format!("cannot read {}: {e}", path.display())))?;
+        Self::parse(&text).map_err(|e| match e {
+            MasterError::Config(why) => MasterError::Config(format!("{}: {why}", path.display())),
+            other => other,
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! What each effect of the scheduler means for the store and for the hosts.
+
+use common::attempt::Outcome;
+use common::view::{AttemptState, JobState, TaskState};
+use common::{AttemptId, HostId, IdSet, JobId, Span};
+use scheduler::effect::{CancelReason, EndReason, Settled, StartReason, Verdict};
+use scheduler::{Effect, Event};
+
+use super::assign::assignment;
+use super::{Core, HostMail};
+use crate::store::{NewAttempt, StoreError};
+
+/// What an attempt that ended for this reason is from then on.
+fn end_state(why: &EndReason) -> AttemptState {
+    match why {
+        EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
+        EndReason::Delivered(Outcome::Stopped) => AttemptState::Killed,
+        EndReason::Delivered(_) => AttemptState::Failed,
+        EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft => AttemptState::Lost,
+        EndReason::Outrun(_) | EndReason::Cancelled(_) | EndReason::Returned => AttemptState::Killed,
+    }
+}
+
+impl Core {
+    pub(super) fn mail(&mut self, host: HostId) -> &mut HostMail {
+        self.mail.entry(host).or_default()
+    }
+
+    pub(super) fn apply(&mut self, effect: Effect) -> Result<(), StoreError> {
+        match effect {
+            Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
+            Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
+            Effect::Start { host, attempt, limit, why } => return self.on_start(host, attempt, limit, &why),
+            Effect::Stop { host, attempt, why } => self.mail(host).stop.push((attempt, why.to_string())),
+            Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
+            Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
+            Effect::Acknowledge { host, attempt, verdict } => return self.on_acknowledge(host, attempt, verdict),
+            Effect::Abandon { host, attempts } => self.mail(host).abandon.extend(attempts),
+            Effect::TaskSettled { task, settled } => return self.on_task_settled(task, &settled),
+            Effect::TasksCancelled { job, tasks, why } => return self.on_cancelled(job, &tasks, why),
+            Effect::TasksReopened { job, tasks } => {
+                self.changed.0 = true;
+                return self.store.reopen(job, &tasks);
+            }
+            Effect::JobSettled { job, state } => return self.on_job_settled(job, state),
+            Effect::HostChanged { host, state, owner } => self.on_host_changed(host, state, owner),
+        }
+        Ok(())
+    }
+
+    fn on_start(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        limit: Option<Span>,
+        why: &StartReason,
+    ) -> Result<(), StoreError> {
+        let duplicate = matches!(why, StartReason::Duplicate(..));
+        let why = why.to_string();
+        tracing::debug!(%attempt, %host, why, "start");
+        self.store.add_attempt(&NewAttempt { attempt, host, duplicate, now: self.now, why: &why })?;
+        metrics::counter!("deskgrid_attempts_started_total").increment(1);
+        let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return Ok(()) };
+        job.count_attempt(duplicate, self.now);
+        let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
+        match assignment(&job.spec, attempt, host_name, limit) {
+            Ok(assignment) => self.mail(host).assign.push(assignment),
+            // Only a name that depends on the host or the attempt can come this far; the task fails and says why.
+            Err(bad) => self.follow.push(Event::AttemptEnded {
+                host,
+                attempt,
+                outcome: Outcome::NotStarted(format!("input: {bad}")),
+                ran: Span::ZERO,
+            }),
+        }
+        self.note_first_start(attempt.task.job)
+    }
+
+    fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {
+        let state = end_state(why);
+        tracing::debug!(%attempt, %host, %why, "ended");
+        if state == AttemptState::Lost {
+            tracing::info!(%attempt, %host, %why, "lost");
+            metrics::counter!("deskgrid_attempts_lost_total").increment(1);
+            self.count_host(host, 0, 1)?;
+        }
+        self.store.attempt_ended(attempt, state, self.now, &why.to_string())
+    }
+
+    fn on_acknowledge(&mut self, host: HostId, attempt: AttemptId, verdict: Verdict) -> Result<(), StoreError> {
+        if let Some((completion, ended)) = self.delivered.take() {
+            if verdict == Verdict::Taken {
+                // Also of an attempt that had been given up as lost, and whose late result counts.
+                let (state, why) = (end_state(&EndReason::Delivered(completion.outcome.clone())), &completion.outcome);
+                self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+                self.store.attempt_result(&completion, ended)?;
+                if why.success() {
+                    metrics::counter!("deskgrid_tasks_finished_total").increment(1);
+                    self.count_host(host, 1, 0)?;
+                }
+            }
+            self.mail(host).acknowledge.push(attempt);
+        }
+        Ok(())
+    }
+
+    fn on_task_settled(&mut self, task: common::TaskId, settled: &Settled) -> Result<(), StoreError> {
+        self.changed.0 = true;
+        let why = match settled {
+            Settled::Finished(_) => {
+                self.predict(task.job);
+                return Ok(());
+            }
+            Settled::Failed(attempt, why) => format!("attempt {} {why}", attempt.number),
+            Settled::LostTooOften(n) => format!("its host was lost under it {n} times"),
+        };
+        tracing::info!(%task, why, "failed");
+        metrics::counter!("deskgrid_tasks_failed_total").increment(1);
+        self.store.settle(task.job, &IdSet::from_range(task.index, task.index), TaskState::Failed, &why)
+    }
+
+    fn on_cancelled(&mut self, job: JobId, tasks: &IdSet, why: CancelReason) -> Result<(), StoreError> {
+        self.changed.0 = true;
+        tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
+        if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
+            job.reason = Some(format!("the rest was cancelled: {why}"));
+        }
+        self.store.settle(job, tasks, TaskState::Cancelled, &why.to_string())
+    }
+
+    fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {
+        tracing::info!(%job, %state, "settled");
+        metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
+        self.write_job(job, state, Some(self.now))?;
+        self.leaving.push(job);
+        (self.changed.0, self.settled.0) = (true, true);
+        Ok(())
+    }
+
+    fn on_job_refused(&mut self, job: JobId, why: &str) -> Result<(), StoreError> {
+        if let Some(entry) = self.jobs.get_mut(&job) {
+            entry.reason = Some(why.to_owned());
+        }
+        self.write_job(job, JobState::Refused, Some(self.now))?;
+        self.leaving.push(job);
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! From a job's spec to what one attempt does, every placeholder expanded.
+
+use common::job::{Capture, CommandSpec, Input, JobSpec, Work};
+use common::path::BadPath;
+use common::template::{PLACEHOLDERS, Values};
+use common::wire::worker::{Assignment, Command, Errand, StagedInput};
+use common::{AttemptId, Span};
+
+/// What `attempt` does on `host`.
+///
+/// # Errors
+/// If an input's name, expanded, is no portable path.
+pub(super) fn assignment(
+    spec: &JobSpec,
+    attempt: AttemptId,
+    host: &str,
+    limit: Option<Span>,
+) -> Result<Assignment, BadPath> {
+    let work = match &spec.work {
+        Work::Noop => Errand::Noop,
+        Work::Command(command) => {
+            let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index) };
+            let position = spec.tasks.ids.rank(attempt.task.index);
+            Errand::Command(Box::new(expand(command, &values, position)?))
+        }
+    };
+    Ok(Assignment { attempt, limit, work })
+}
+
+fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Command, BadPath> {
+    let ours = PLACEHOLDERS.iter().map(|name| (format!("DESKGRID_{name}"), values.value_of(name)));
+    let theirs = spec.env.iter().map(|(name, value)| (name.clone(), value.expand(values)));
+    let input = |input: &Input| {
+        let path = input.name.expand(values).try_into()?;
+        let staged = |blob| StagedInput { path, blob, executable: input.executable };
+        Ok(input.blob(position).map(staged))
+    };
+    Ok(Command {
+        argv: spec.argv.iter().map(|arg| arg.expand(values)).collect(),
+        env: ours.chain(theirs).collect(),
+        inputs: spec.inputs.iter().filter_map(|i| input(i).transpose()).collect::<Result<_, BadPath>>()?,
+        outputs: spec.outputs.iter().map(|glob| glob.expand(values)).collect(),
+        stdin: spec.stdin.as_ref().map(|name| name.expand(values).try_into()).transpose()?,
+        keep_stdout: spec.stdout != Capture::Discard,
+        keep_stderr: spec.stderr != Capture::Discard,
+    })
+}

@@ -1,0 +1,243 @@
+//! Hosts: their sessions, what their workers say, and what can be shown of them.
+
+use common::attempt::Held;
+use common::host::{HostFacts, OwnerState, YieldReason};
+use common::view::{HostState, HostView};
+use common::wire::worker::{Delivery, ToWorker};
+use common::{HostId, Span, Time};
+use scheduler::Event;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Core, HostMail};
+use crate::store::{RestoredHost, StoreError};
+
+/// Tells the sessions of one host apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionId(pub(crate) u64);
+
+/// A host that has enrolled.
+pub(super) struct Host {
+    pub(super) name: String,
+    facts: Option<HostFacts>,
+    session: Option<(SessionId, UnboundedSender<ToWorker>)>,
+    draining: bool,
+    state: HostState,
+    since: Time,
+    heard: Option<Time>,
+    finished: u64,
+    lost: u64,
+}
+
+/// A worker that has said hello.
+pub(crate) struct Connected {
+    /// Which host its certificate names.
+    pub(crate) host: HostId,
+    /// The host's unique name.
+    pub(crate) name: String,
+    /// This session.
+    pub(crate) session: SessionId,
+    /// Where messages for it go. Dropping it ends the session.
+    pub(crate) outbox: UnboundedSender<ToWorker>,
+    /// The version that both speak.
+    pub(crate) version: u16,
+    /// How often it is to report.
+    pub(crate) heartbeat: Span,
+    /// What it is.
+    pub(crate) facts: HostFacts,
+    /// Whether its owner lets tasks run.
+    pub(crate) owner: OwnerState,
+    /// Everything it holds.
+    pub(crate) held: Vec<Held>,
+}
+
+impl Host {
+    fn new(name: String, now: Time) -> Self {
+        Self {
+            name,
+            facts: None,
+            session: None,
+            draining: false,
+            state: HostState::Lost,
+            since: now,
+            heard: None,
+            finished: 0,
+            lost: 0,
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
+        let RestoredHost { id, name, facts, draining, finished, lost, heard } = restored;
+        let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
+        self.hosts.insert(id, host);
+        if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }
+    }
+
+    /// A worker said hello. An earlier session of the same host ends.
+    pub(crate) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
+        let Connected { host: id, name, session, outbox, version, heartbeat, facts, owner, held } = connected;
+        tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
+        let (slots, speed) = (facts.slots, facts.speed);
+        self.store.host_facts(id, &facts)?;
+        let now = self.now;
+        let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
+        host.session = Some((session, outbox));
+        host.facts = Some(HostFacts { name: name.clone(), ..facts });
+        host.heard = Some(now);
+        // What waited for the session before is settled by what the worker says it holds.
+        self.mail.remove(&id);
+        self.step(Event::HostJoined { host: id, slots, speed, owner, held })?;
+        let mail = self.mail(id);
+        let abandon = std::mem::take(&mut mail.abandon);
+        let incarnation = self.incarnation;
+        let welcome = ToWorker::Welcome { version, host: id, name, incarnation, heartbeat, abandon };
+        self.mail(id).welcome = Some(welcome);
+        Ok(())
+    }
+
+    /// A session ended. If the host has another one by now, that changes nothing.
+    pub(crate) fn on_disconnected(&mut self, id: HostId, session: SessionId) -> Result<(), StoreError> {
+        match self.hosts.get_mut(&id) {
+            Some(host) if host.session.as_ref().is_some_and(|(current, _)| *current == session) => {
+                tracing::info!(host = host.name, "disconnected");
+                host.session = None;
+                let (finished, lost, heard) = (host.finished, host.lost, host.heard.unwrap_or(self.now));
+                self.store.host_counts(id, finished, lost, heard)?;
+                self.step(Event::HostDisconnected { host: id })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Something that a host's worker said, in the words of the scheduler.
+    pub(crate) fn on_event(&mut self, host: HostId, event: Event) -> Result<(), StoreError> {
+        self.note_heard(host);
+        self.step(event)
+    }
+
+    /// A heartbeat; it wants an answer.
+    pub(crate) fn on_heartbeat(&mut self, host: HostId, owner: OwnerState, held: Vec<Held>) -> Result<(), StoreError> {
+        self.mail(host).beat = true;
+        self.on_event(host, Event::HostHeard { host, owner, held })
+    }
+
+    /// An attempt ended. Its completion is acknowledged, one way or the other, after the commit.
+    pub(crate) fn on_delivery(&mut self, host: HostId, delivery: Delivery) -> Result<(), StoreError> {
+        let Delivery { completion, ago } = delivery;
+        let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
+        self.delivered = Some((completion, self.now - ago));
+        self.on_event(host, Event::AttemptEnded { host, attempt, outcome, ran })?;
+        self.delivered = None;
+        Ok(())
+    }
+
+    fn note_heard(&mut self, id: HostId) {
+        let now = self.now;
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.heard = Some(now);
+        }
+    }
+
+    pub(super) fn on_host_changed(&mut self, id: HostId, state: HostState, owner: Option<YieldReason>) {
+        let now = self.now;
+        if let Some(host) = self.hosts.get_mut(&id) {
+            match owner {
+                Some(reason) => tracing::info!(host = host.name, %state, %reason),
+                // Between ready and busy with every task: of interest only to those who look closely.
+                None => tracing::debug!(host = host.name, %state),
+            }
+            (host.state, host.since) = (state, now);
+        }
+    }
+
+    pub(super) fn count_host(&mut self, id: HostId, finished: u64, lost: u64) -> Result<(), StoreError> {
+        let Some(host) = self.hosts.get_mut(&id) else { return Ok(()) };
+        host.finished += finished;
+        host.lost += lost;
+        // Losses are rare and worth a write; finished tasks are written when the session ends.
+        if lost == 0 {
+            return Ok(());
+        }
+        let heard = host.heard.unwrap_or(self.now);
+        let (finished, lost) = (host.finished, host.lost);
+        self.store.host_counts(id, finished, lost, heard)
+    }
+
+    /// Starts or ends a drain.
+    pub(crate) fn drain(&mut self, id: HostId, draining: bool) -> Result<(), StoreError> {
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.draining = draining;
+        }
+        self.store.host_draining(id, draining)?;
+        self.step(if draining { Event::HostDrained { host: id } } else { Event::HostUndrained { host: id } })
+    }
+
+    /// The hosts of these names (a name, or `host-N`; none given: all). A name that no host has is the error.
+    pub(crate) fn host_views(&self, names: &[String]) -> Result<Vec<HostView>, String> {
+        if names.is_empty() {
+            return Ok(self.hosts.keys().filter_map(|id| self.host_view(*id)).collect());
+        }
+        names
+            .iter()
+            .map(|name| self.find_host(name).and_then(|id| self.host_view(id)).ok_or_else(|| name.clone()))
+            .collect()
+    }
+
+    /// The host with this name, or of this number.
+    pub(crate) fn find_host(&self, name: &str) -> Option<HostId> {
+        let by_name = self.hosts.iter().find(|(_, host)| host.name == name).map(|(id, _)| *id);
+        let by_number = || common::wire::client::host_number(name).filter(|id| self.hosts.contains_key(id));
+        by_name.or_else(by_number)
+    }
+
+    fn host_view(&self, id: HostId) -> Option<HostView> {
+        let host = self.hosts.get(&id)?;
+        // Enrolled, but never started: there is nothing to show yet but its name.
+        let facts = host.facts.clone().unwrap_or_else(|| HostFacts {
+            name: host.name.clone(),
+            slots: 0,
+            speed: common::Speed::REFERENCE,
+            clock_mhz: 0,
+            cores: 0,
+            memory_mib: 0,
+            os: "unknown".to_owned(),
+            confinement: common::host::Confinement::Process,
+        });
+        let status = self.scheduler.host(id);
+        let never = || Some("its worker has not connected since the master started".to_owned());
+        Some(HostView {
+            id,
+            facts: HostFacts { name: host.name.clone(), ..facts },
+            state: status.as_ref().map_or(host.state, |s| s.state),
+            reason: status.as_ref().map_or_else(never, |s| s.reason.clone()),
+            since: status.as_ref().map_or(host.since, |s| s.since),
+            heard: host.heard,
+            cpu_availability: None,
+            owner_active: status.as_ref().filter(|s| s.connected).map(|s| s.owner != OwnerState::Away),
+            attempts: status.map_or_else(Vec::new, |s| s.attempts),
+            finished: host.finished,
+            lost: host.lost,
+        })
+    }
+
+    /// The name of a host, for lists that the store made.
+    pub(crate) fn host_names(&self) -> Vec<(HostId, String)> {
+        self.hosts.iter().map(|(id, host)| (*id, host.name.clone())).collect()
+    }
+
+    pub(super) fn send(&mut self, id: HostId, mail: HostMail) {
+        let Some((_, outbox)) = self.hosts.get(&id).and_then(|host| host.session.as_ref()) else { return };
+        for message in mail.messages() {
+            // A session that is going away takes nothing; what was in the message is settled when the worker is back.
+            let _ = outbox.send(message);
+        }
+    }
+
+    /// How many hosts are in each state.
+    pub(crate) fn host_states(&self) -> Vec<(HostState, usize)> {
+        let states: Vec<HostState> =
+            self.hosts.keys().filter_map(|id| self.scheduler.host(*id)).map(|s| s.state).collect();
+        HostState::ALL.iter().map(|state| (*state, states.iter().filter(|s| *s == state).count())).collect()
+    }
+}

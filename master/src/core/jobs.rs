@@ -1,0 +1,357 @@
+//! Jobs in memory (only those that are not settled), and what clients ask of them.
+
+use std::sync::Arc;
+
+use common::attempt::Phase;
+use common::job::Work;
+use common::view::{AttemptState, ExplainView, JobState, JobView, TaskCounts, TaskState};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, Span, Time};
+use scheduler::Event;
+use scheduler::event::Bag;
+
+use super::Core;
+use super::assign::assignment;
+use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
+use crate::store::{JobRow, NewJob, StoreError};
+
+/// A job that is not settled.
+pub(super) struct Job {
+    pub(super) spec: Arc<JobSpec>,
+    pub(super) reason: Option<String>,
+    user: String,
+    submitted: Time,
+    started: Option<Time>,
+    predicted_makespan: Option<Span>,
+    attempts: u64,
+    duplicates: u64,
+    /// Whether the store knows that it was started.
+    start_written: bool,
+}
+
+/// The answer to a submission.
+pub(crate) struct Submitted {
+    /// Its number; none of a dry run.
+    pub(crate) job: Option<JobId>,
+    /// Whether the request had been seen before.
+    pub(crate) again: bool,
+    /// When it would be done.
+    pub(crate) predicted_finish: Option<Time>,
+}
+
+/// A submission that was not taken.
+pub(crate) type SubmitError = Refusal;
+
+/// The present state of a job that is not settled, task by task.
+pub(crate) struct LiveJob {
+    /// Tasks in each state that can be told from memory.
+    pub(crate) states: Vec<(TaskState, IdSet)>,
+    /// Live attempts.
+    pub(crate) attempts: Vec<LiveAttempt>,
+}
+
+/// A live attempt.
+pub(crate) struct LiveAttempt {
+    /// Which.
+    pub(crate) attempt: AttemptId,
+    /// Its state.
+    pub(crate) state: AttemptState,
+    /// Why it is suspended, if it is.
+    pub(crate) reason: Option<String>,
+    /// Run time as last heard.
+    pub(crate) ran: Span,
+}
+
+impl Job {
+    pub(super) fn count_attempt(&mut self, duplicate: bool, now: Time) {
+        self.attempts += 1;
+        self.duplicates += u64::from(duplicate);
+        self.started.get_or_insert(now);
+    }
+}
+
+fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
+    let (state, reason) = match live.phase {
+        Phase::Queued => (AttemptState::Assigned, None),
+        Phase::Staging => (AttemptState::Staging, None),
+        Phase::Running | Phase::Ended => (AttemptState::Running, None),
+        Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
+    };
+    LiveAttempt { attempt: live.attempt, state, reason, ran: live.ran }
+}
+
+impl Core {
+    /// Takes a submission, or says why not. Nothing is remembered of one that is not taken.
+    pub(crate) fn submit(
+        &mut self,
+        request: RequestId,
+        user: &str,
+        spec: JobSpec,
+        dry_run: bool,
+    ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+        let body = postcard::to_stdvec(&spec).map_err(|e| StoreError::Content(e.to_string()))?;
+        let body_hash = *blake3::hash(&body).as_bytes();
+        if let Some((job, before)) = self.store.job_of_request(request)? {
+            return Ok(if before == body_hash {
+                Ok(Submitted {
+                    job: Some(job),
+                    again: true,
+                    predicted_finish: self.scheduler.predict_finish(job, self.now),
+                })
+            } else {
+                let what = format!("request {request} was used for job {job}, which is another submission");
+                Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
+            });
+        }
+        if let Err(refusal) = self.check(&spec) {
+            return Ok(Err(refusal));
+        }
+        if dry_run {
+            return Ok(Ok(Submitted { job: None, again: false, predicted_finish: None }));
+        }
+        let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
+        let bag = Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone() };
+        self.jobs.insert(job, Job::new(spec, user.to_owned(), self.now));
+        self.step(Event::JobSubmitted { job, bag })?;
+        self.changed.0 = true;
+        metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
+        let predicted_finish = self.scheduler.predict_finish(job, self.now);
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted_finish }))
+    }
+
+    /// Everything about a submission that can be known before it is let in.
+    fn check(&self, spec: &JobSpec) -> Result<(), Refusal> {
+        let invalid = |what: String, hint: &str| Err(Refusal::new(RefusalCode::Invalid, what, hint));
+        if let Err(bad) = spec.check() {
+            return invalid(bad.to_string(), "nothing was submitted");
+        }
+        if scheduler::policy::policy(&spec.rules.policy).is_none() {
+            return invalid(format!("there is no policy `{}`", spec.rules.policy), "see `deskgrid policy list`");
+        }
+        let Work::Command(command) = &spec.work else { return Ok(()) };
+        // The host's name is not known yet; any name shows whether the rest makes sense.
+        let try_out = |index: u32| {
+            let task = common::TaskId::new(JobId(0), index);
+            assignment(spec, AttemptId { task, number: 1, incarnation: self.incarnation }, "host", None)
+        };
+        let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|i| i.name.mentions("TASK_ID"));
+        let tried: Box<dyn Iterator<Item = u32>> =
+            if differ { Box::new(spec.tasks.ids.iter()) } else { Box::new(spec.tasks.ids.first().into_iter()) };
+        for index in tried {
+            match try_out(index) {
+                Err(bad) => {
+                    return invalid(
+                        format!("task {index}: input: {bad}"),
+                        "give the input another name: --input FILE:NAME",
+                    );
+                }
+                Ok(assignment) if assignment_bytes(&assignment) > MAX_ASSIGNMENT => {
+                    let what = format!(
+                        "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"
+                    );
+                    return invalid(what, "put long lists into an input file");
+                }
+                Ok(_) => {}
+            }
+        }
+        match command.blobs().find(|blob| !self.blobs.has(blob)) {
+            None => Ok(()),
+            Some(BlobRef { hash, .. }) => Err(Refusal::new(
+                RefusalCode::Conflict,
+                format!("the content {hash} of an input is not here"),
+                "send it first; if it was there a moment ago, submit again",
+            )),
+        }
+    }
+
+    /// Reads back what a restart interrupted.
+    pub(super) fn restore(&mut self) -> Result<(), StoreError> {
+        for host in self.store.restore_hosts()? {
+            self.restore_host(host)?;
+        }
+        for restored in self.store.restore_jobs()? {
+            self.bring_back(restored)?;
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
+        let view = restored.view;
+        let job = view.job;
+        let bag = Bag { tasks: restored.spec.tasks.ids.clone(), rules: restored.spec.rules.clone() };
+        let entry = Job {
+            started: view.started,
+            predicted_makespan: view.predicted_makespan,
+            attempts: restored.progress.attempts,
+            duplicates: restored.progress.duplicates,
+            start_written: view.started.is_some(),
+            ..Job::new(restored.spec, view.user, view.submitted)
+        };
+        self.jobs.insert(job, entry);
+        self.step(Event::JobRestored { job, bag, progress: restored.progress })
+    }
+
+    /// Stops the tasks (none given: all) of a job, and says how many were affected.
+    pub(crate) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
+        let Some(before) = self.scheduler.job_counts(job) else { return Ok(0) };
+        self.step(Event::JobCancelled { job, tasks })?;
+        // A job that is settled by this has left the scheduler: then everything that was open is cancelled.
+        let cancelled = |after: TaskCounts| after.cancelled - before.cancelled;
+        Ok(self.scheduler.job_counts(job).map_or(before.total - before.settled(), cancelled))
+    }
+
+    /// Makes failed and cancelled tasks of a job wait again, and says how many.
+    pub(crate) fn retry(&mut self, job: JobId, tasks: &IdSet, only_failed: bool) -> Result<u64, StoreError> {
+        let Some(restored) = self.store.restore_job(job)? else { return Ok(0) };
+        let mut again = restored.progress.failed.clone();
+        if !only_failed {
+            again.union_with(&restored.progress.cancelled);
+        }
+        let again = again.intersection(tasks);
+        if again.is_empty() {
+            return Ok(0);
+        }
+        if !self.jobs.contains_key(&job) {
+            self.bring_back(restored)?;
+        }
+        let count = again.len();
+        self.step(Event::JobRetried { job, tasks: again })?;
+        let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
+        self.write_job(job, state, None)?;
+        Ok(count)
+    }
+
+    /// Removes a settled job with its results; false for one that is not settled.
+    pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
+        if self.jobs.contains_key(&job) {
+            return Ok(false);
+        }
+        for hash in self.store.forget_job(job)? {
+            if let Err(error) = self.blobs.remove(&hash) {
+                tracing::warn!(%hash, %error, "content of a forgotten job stays");
+            }
+        }
+        self.changed.0 = true;
+        Ok(true)
+    }
+
+    /// The jobs of these that are not settled, as they are now.
+    pub(crate) fn live_jobs(&self, jobs: &IdSet) -> Vec<JobView> {
+        jobs.iter().filter_map(|id| self.view(JobId(id))).collect()
+    }
+
+    /// Every job that is not settled, of one user or of all.
+    pub(crate) fn open_views(&self, user: Option<&str>) -> Vec<JobView> {
+        let wanted = self.jobs.iter().filter(|(_, job)| user.is_none_or(|user| job.user == user));
+        wanted.filter_map(|(id, _)| self.view(*id)).collect()
+    }
+
+    fn view(&self, id: JobId) -> Option<JobView> {
+        let job = self.jobs.get(&id)?;
+        let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();
+        if tasks == TaskCounts::default() {
+            tasks.total = job.spec.tasks.ids.len();
+        }
+        Some(JobView {
+            job: id,
+            name: job.spec.name.clone(),
+            user: job.user.clone(),
+            state: self.scheduler.job_state(id).unwrap_or(JobState::Waiting),
+            policy: job.spec.rules.policy.clone(),
+            priority: job.spec.rules.priority,
+            tasks,
+            attempts: job.attempts,
+            duplicates: job.duplicates,
+            submitted: job.submitted,
+            started: job.started,
+            finished: None,
+            predicted_finish: self.scheduler.predict_finish(id, self.now),
+            predicted_makespan: job.predicted_makespan,
+            reason: job.reason.clone(),
+        })
+    }
+
+    /// The present state of a job's tasks; none of a settled job.
+    pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
+        self.jobs.get(&job)?;
+        let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
+        let states =
+            states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
+        let attempts = self.scheduler.live_attempts(job).map(|live| live_attempt(&live)).collect();
+        Some(LiveJob { states, attempts })
+    }
+
+    /// Why the job's tasks wait, and why each host takes none of them.
+    pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
+        let view = self.view(job)?;
+        let why = self.scheduler.explain(job)?;
+        let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
+        Some(ExplainView {
+            job: view,
+            waiting: why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
+            hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
+        })
+    }
+
+    /// Writes what has changed of a job.
+    pub(super) fn write_job(&mut self, id: JobId, state: JobState, ended: Option<Time>) -> Result<(), StoreError> {
+        let Some(job) = self.jobs.get(&id) else { return Ok(()) };
+        let tasks = self.scheduler.job_counts(id).unwrap_or_default();
+        let row = JobRow {
+            state,
+            tasks: &tasks,
+            started: job.started,
+            ended,
+            predicted_makespan: job.predicted_makespan,
+            attempts: job.attempts,
+            duplicates: job.duplicates,
+            reason: job.reason.as_deref(),
+        };
+        self.store.update_job(id, &row)
+    }
+
+    /// Lets the store know, once, that a job has been started.
+    pub(super) fn note_first_start(&mut self, id: JobId) -> Result<(), StoreError> {
+        self.changed.0 = true;
+        match self.jobs.get_mut(&id) {
+            Some(job) if !job.start_written => {
+                job.start_written = true;
+                self.write_job(id, JobState::Running, None)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes the first prediction that can be made of a job's makespan.
+    pub(super) fn predict(&mut self, id: JobId) {
+        let open = self.jobs.get(&id).is_some_and(|job| job.predicted_makespan.is_none());
+        if !open {
+            return;
+        }
+        let finish = self.scheduler.predict_finish(id, self.now);
+        if let (Some(finish), Some(job)) = (finish, self.jobs.get_mut(&id)) {
+            job.predicted_makespan = job.started.map(|started| finish.since(started));
+        }
+    }
+
+    /// How many jobs are not settled.
+    pub(crate) fn open_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+impl Job {
+    fn new(spec: JobSpec, user: String, submitted: Time) -> Self {
+        Self {
+            spec: Arc::new(spec),
+            reason: None,
+            user,
+            submitted,
+            started: None,
+            predicted_makespan: None,
+            attempts: 0,
+            duplicates: 0,
+            start_written: false,
+        }
+    }
+}

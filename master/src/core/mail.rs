@@ -1,0 +1,118 @@
+//! What one group of changes has to say to one host, put into as few messages as the frame limit allows.
+
+use common::AttemptId;
+use common::wire::worker::{Assignment, Errand, ToWorker};
+
+/// Everything for one host.
+#[derive(Debug, Default)]
+pub(crate) struct HostMail {
+    /// Comes first.
+    pub(crate) welcome: Option<ToWorker>,
+    /// New attempts.
+    pub(crate) assign: Vec<Assignment>,
+    /// Attempts to be ended, with why.
+    pub(crate) stop: Vec<(AttemptId, String)>,
+    /// Completions that are durable.
+    pub(crate) acknowledge: Vec<AttemptId>,
+    /// Held attempts that are of no use.
+    pub(crate) abandon: Vec<AttemptId>,
+    /// Whether a heartbeat wants its answer.
+    pub(crate) beat: bool,
+}
+
+/// Messages grow to about this size; with one more entry of at most as much they stay below the frame limit.
+const FULL: usize = 100 * 1024;
+/// More than any id takes.
+const ID_BYTES: usize = 24;
+/// The largest assignment that is taken, as [`assignment_bytes`] counts.
+pub(crate) const MAX_ASSIGNMENT: usize = FULL;
+
+/// At least the bytes that an assignment takes in a message.
+pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
+    let Errand::Command(command) = &assignment.work else { return 2 * ID_BYTES };
+    let text = |s: &str| s.len() + 4;
+    let strings = command.argv.iter().chain(&command.outputs).map(|s| text(s)).sum::<usize>();
+    let env = command.env.iter().map(|(k, v)| text(k) + text(v)).sum::<usize>();
+    let inputs = command.inputs.iter().map(|input| text(input.path.as_str()) + 48).sum::<usize>();
+    4 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
+}
+
+impl HostMail {
+    /// The messages, in the order in which they must arrive.
+    pub(crate) fn messages(self) -> Vec<ToWorker> {
+        let mut messages: Vec<ToWorker> = self.welcome.into_iter().collect();
+        for ids in self.acknowledge.chunks(FULL / ID_BYTES) {
+            messages.push(ToWorker::Acknowledged(ids.to_vec()));
+        }
+        for (id, why) in self.stop {
+            match messages.last_mut() {
+                Some(ToWorker::Stop { attempts, why: before })
+                    if *before == why && attempts.len() < FULL / ID_BYTES =>
+                {
+                    attempts.push(id);
+                }
+                _ => messages.push(ToWorker::Stop { attempts: vec![id], why }),
+            }
+        }
+        if self.beat || !self.abandon.is_empty() {
+            let mut chunks = self.abandon.chunks(FULL / ID_BYTES);
+            messages.push(ToWorker::Beat { abandon: chunks.next().unwrap_or_default().to_vec() });
+            messages.extend(chunks.map(|ids| ToWorker::Beat { abandon: ids.to_vec() }));
+        }
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for assignment in self.assign {
+            bytes += assignment_bytes(&assignment);
+            batch.push(assignment);
+            if bytes >= FULL {
+                messages.push(ToWorker::Assign(std::mem::take(&mut batch)));
+                bytes = 0;
+            }
+        }
+        if !batch.is_empty() {
+            messages.push(ToWorker::Assign(batch));
+        }
+        messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::wire::encode;
+    use common::wire::worker::Command;
+    use common::{Incarnation, JobId, TaskId};
+
+    fn attempt(index: u32) -> AttemptId {
+        AttemptId { task: TaskId::new(JobId(u32::MAX), index), number: u32::MAX, incarnation: Incarnation(u32::MAX) }
+    }
+
+    #[test]
+    fn every_message_fits_a_frame_and_nothing_is_lost() {
+        let command = |n: usize| Command {
+            argv: vec!["x".repeat(n)],
+            env: vec![("A".into(), "b".repeat(50)); 20],
+            inputs: Vec::new(),
+            outputs: vec!["*".into()],
+            stdin: None,
+            keep_stdout: true,
+            keep_stderr: true,
+        };
+        let big =
+            |i: u32| Assignment { attempt: attempt(i), limit: None, work: Errand::Command(Box::new(command(90_000))) };
+        let ids: Vec<AttemptId> = (u32::MAX - 20_000..u32::MAX).map(attempt).collect();
+        let mail = HostMail {
+            assign: (0..10).map(big).collect(),
+            stop: ids.iter().map(|id| (*id, "because".to_owned())).collect(),
+            acknowledge: ids.clone(),
+            abandon: ids.clone(),
+            ..HostMail::default()
+        };
+        let messages = mail.messages();
+        assert!(messages.iter().all(|m| encode(m).is_ok()));
+        let count = |f: fn(&ToWorker) -> usize| messages.iter().map(f).sum::<usize>();
+        assert_eq!(count(|m| if let ToWorker::Assign(a) = m { a.len() } else { 0 }), 10);
+        assert_eq!(count(|m| if let ToWorker::Stop { attempts, .. } = m { attempts.len() } else { 0 }), 20_000);
+        assert_eq!(count(|m| if let ToWorker::Acknowledged(a) = m { a.len() } else { 0 }), 20_000);
+        assert_eq!(count(|m| if let ToWorker::Beat { abandon } = m { abandon.len() } else { 0 }), 20_000);
+    }
+}

@@ -1,0 +1,241 @@
+//! The one thread that owns the scheduler and the store's writer. It keeps the step law: take what has come, step the
+//! scheduler for each event, make everything durable in one commit, and only then send and answer. While a commit runs,
+//! the next group collects.
+
+mod apply;
+mod assign;
+mod hosts;
+mod jobs;
+mod mail;
+mod peers;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use common::wire::{Refusal, RefusalCode};
+use common::{Completion, HostId, Incarnation, JobId, Span, Time};
+use link::BlobStore;
+use scheduler::{Effect, Event, Scheduler, Settings};
+use tokio::sync::{oneshot, watch};
+
+use crate::clock::Clock;
+use crate::store::{StoreError, Writer};
+use crate::{Config, MasterError};
+
+pub(crate) use hosts::{Connected, SessionId};
+pub(crate) use jobs::LiveJob;
+pub(crate) use mail::HostMail;
+
+/// At most this much is taken into one commit, so that answers do not wait for ever under load.
+const GROUP: usize = 4_096;
+/// How often the thread looks at the clock when nothing happens.
+const BEAT: Duration = Duration::from_secs(1);
+/// A gap longer than this between two looks means that the machine, or this process, stood still.
+const PAUSE: Span = Span::from_secs(5);
+
+type Work = Box<dyn FnOnce(&mut Core) -> Result<Answer, StoreError> + Send>;
+type Answer = Box<dyn FnOnce() + Send>;
+/// The core's thread, with why it ended.
+pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
+
+/// Gives work to the core from any task.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    inbox: Sender<Work>,
+    /// Counts changes of any job, for those who watch progress.
+    pub(crate) changed: watch::Receiver<u64>,
+    /// Counts settled jobs, for those who wait for the end.
+    pub(crate) settled: watch::Receiver<u64>,
+}
+
+/// The scheduler with everything that it drives.
+pub(crate) struct Core {
+    clock: Clock,
+    now: Time,
+    store: Writer,
+    scheduler: Scheduler,
+    incarnation: Incarnation,
+    blobs: BlobStore,
+    jobs: BTreeMap<JobId, jobs::Job>,
+    hosts: BTreeMap<HostId, hosts::Host>,
+    mail: BTreeMap<HostId, HostMail>,
+    answers: Vec<Answer>,
+    /// The completion that the present event delivers, and when it ended.
+    delivered: Option<(Completion, Time)>,
+    /// Events that follow from effects, stepped before anything else.
+    follow: Vec<Event>,
+    /// Jobs settled by the present event; they leave memory when it is done.
+    leaving: Vec<JobId>,
+    effects: Vec<Effect>,
+    changed: (bool, watch::Sender<u64>),
+    settled: (bool, watch::Sender<u64>),
+}
+
+/// The core has ended: nothing can be asked of it any more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopped;
+
+impl From<Stopped> for Refusal {
+    fn from(_: Stopped) -> Self {
+        Refusal::new(RefusalCode::Unavailable, "the master is shutting down", "try again when it is back")
+    }
+}
+
+impl Handle {
+    /// Lets the core do something and gives the answer once everything that it changed is durable.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (tx, rx) = oneshot::channel();
+        let work: Work = Box::new(move |core| {
+            let value = work(core)?;
+            // The asker may have gone away meanwhile; that changes nothing.
+            Ok(Box::new(move || drop(tx.send(value))))
+        });
+        self.inbox.send(work).map_err(|_| Stopped)?;
+        rx.await.map_err(|_| Stopped)
+    }
+
+    /// Lets the core do something for which nobody waits.
+    pub(crate) fn tell(&self, work: impl FnOnce(&mut Core) -> Result<(), StoreError> + Send + 'static) {
+        let work: Work = Box::new(move |core| {
+            work(core)?;
+            Ok(Box::new(|| ()))
+        });
+        // A core that has ended needs to know nothing more.
+        let _ = self.inbox.send(work);
+    }
+}
+
+/// Opens the store's contents into a core and starts its thread. The thread ends, with its result, when every handle is
+/// gone or the store fails.
+pub(crate) fn start(
+    clock: Clock,
+    mut store: Writer,
+    config: &Config,
+    blobs: BlobStore,
+) -> Result<(Handle, Incarnation, Thread), MasterError> {
+    let incarnation = store.next_incarnation()?;
+    let settings = Settings {
+        suspect_after: config.suspect_after.span(),
+        lease: config.lease.span(),
+        prefetch_window: config.prefetch.span(),
+        ..Settings::default()
+    };
+    let (changed, changed_rx) = watch::channel(0);
+    let (settled, settled_rx) = watch::channel(0);
+    let mut core = Core {
+        clock,
+        now: clock.now(),
+        store,
+        scheduler: Scheduler::new(settings, incarnation),
+        incarnation,
+        blobs,
+        jobs: BTreeMap::new(),
+        hosts: BTreeMap::new(),
+        mail: BTreeMap::new(),
+        answers: Vec::new(),
+        delivered: None,
+        follow: Vec::new(),
+        leaving: Vec::new(),
+        effects: Vec::new(),
+        changed: (false, changed),
+        settled: (false, settled),
+    };
+    core.restore()?;
+    core.finish_group()?;
+    let (inbox, work) = mpsc::channel();
+    let thread = std::thread::Builder::new()
+        .name("core".to_owned())
+        .spawn(move || core.run(&work))
+        .map_err(|e| MasterError::Core(e.to_string()))?;
+    Ok((Handle { inbox, changed: changed_rx, settled: settled_rx }, incarnation, thread))
+}
+
+impl Core {
+    fn run(mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
+        loop {
+            let first = match work.recv_timeout(self.patience()) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            self.look_at_clock()?;
+            for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
+                let answer = work(&mut self)?;
+                self.answers.push(answer);
+            }
+            self.finish_group()?;
+        }
+    }
+
+    /// How long nothing needs to be done if nothing comes.
+    fn patience(&self) -> Duration {
+        let wakeup = self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(self.clock.now()).into());
+        wakeup.min(BEAT)
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), StoreError> {
+        let before = std::mem::replace(&mut self.now, self.clock.now());
+        let gap = self.now.since(before);
+        if gap > PAUSE {
+            tracing::warn!("stood still for {gap}: all leases are extended");
+            self.step(Event::MasterPaused { span: gap })?;
+        }
+        if self.scheduler.next_wakeup().is_some_and(|at| at <= self.now) {
+            self.step(Event::Tick)?;
+        }
+        Ok(())
+    }
+
+    /// One event, all its effects, and what follows from them.
+    fn step(&mut self, event: Event) -> Result<(), StoreError> {
+        self.follow.push(event);
+        while let Some(event) = self.follow.pop() {
+            let mut effects = std::mem::take(&mut self.effects);
+            self.scheduler.step(self.now, event, &mut effects);
+            for effect in effects.drain(..) {
+                self.apply(effect)?;
+            }
+            self.effects = effects;
+            for job in std::mem::take(&mut self.leaving) {
+                self.jobs.remove(&job);
+                self.follow.push(Event::JobForgotten { job });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the group durable, then sends and answers.
+    fn finish_group(&mut self) -> Result<(), StoreError> {
+        let started = std::time::Instant::now();
+        if self.store.commit()? {
+            metrics::counter!("deskgrid_commits_total").increment(1);
+            metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
+        }
+        for (host, mail) in std::mem::take(&mut self.mail) {
+            self.send(host, mail);
+        }
+        for answer in self.answers.drain(..) {
+            answer();
+        }
+        for (flag, counter) in [&mut self.changed, &mut self.settled] {
+            if std::mem::take(flag) {
+                counter.send_modify(|n| *n += 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The present time, the same for everything in one group.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// How often the master has been started on this store.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+}

@@ -1,0 +1,437 @@
+//! What a client may ask, and the answers: from the core for what lives, from the store for what is over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use common::job::{Capture, CommandSpec, JobSpec, Work};
+use common::selector::Selector;
+use common::template::{Template, Values};
+use common::token::Role;
+use common::view::{AttemptState, FileView, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
+use common::wire::client::{Reply, Submission};
+use common::wire::{Refusal, RefusalCode};
+use common::{HostId, IdSet, JobId, RequestId, Span, TaskId};
+use link::LinkError;
+use tokio::sync::watch;
+
+use crate::core::{Core, LiveJob, Stopped};
+use crate::run::State;
+use crate::store::{AttemptRow, Peer, StoreError};
+
+/// A client that asks.
+pub(super) struct Asker {
+    pub(super) user: String,
+    role: Role,
+    state: Arc<State>,
+}
+
+/// Why there is no answer.
+pub(super) enum NoAnswer {
+    /// The client is told.
+    Refused(Refusal),
+    /// The client is gone.
+    Link(LinkError),
+}
+
+impl From<LinkError> for NoAnswer {
+    fn from(error: LinkError) -> Self {
+        NoAnswer::Link(error)
+    }
+}
+
+impl From<Stopped> for NoAnswer {
+    fn from(stopped: Stopped) -> Self {
+        NoAnswer::Refused(stopped.into())
+    }
+}
+
+impl From<StoreError> for NoAnswer {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the store could not be read");
+        refuse(RefusalCode::Unavailable, error.to_string(), "see the master's log")
+    }
+}
+
+fn refuse(code: RefusalCode, what: impl Into<String>, hint: impl Into<String>) -> NoAnswer {
+    NoAnswer::Refused(Refusal::new(code, what, hint))
+}
+
+fn no_job(job: JobId) -> NoAnswer {
+    refuse(RefusalCode::NotFound, format!("there is no job {job}"), "see `deskgrid job list --all`")
+}
+
+impl Asker {
+    pub(super) fn new(state: Arc<State>, peer: &Peer) -> Self {
+        Self { user: peer.name.clone(), role: peer.role, state }
+    }
+
+    /// Counters of changed and of settled jobs.
+    pub(super) fn counters(&self) -> (watch::Receiver<u64>, watch::Receiver<u64>) {
+        (self.state.core.changed.clone(), self.state.core.settled.clone())
+    }
+
+    async fn core<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        Ok(self.state.core.ask(work).await?)
+    }
+
+    /// Reads the store beside the core, on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&crate::store::Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let reader = self.state.reader.clone();
+        match tokio::task::spawn_blocking(move || work(&reader)).await {
+            Ok(read) => Ok(read?),
+            Err(_) => Err(Stopped.into()),
+        }
+    }
+
+    fn only_admins(&self, what: &str) -> Result<(), NoAnswer> {
+        match self.role {
+            Role::Admin => Ok(()),
+            role => {
+                let hint = "an admin identity lies in the master's own state directory";
+                Err(refuse(RefusalCode::NotAuthorised, format!("{what} needs the role admin, not {role}"), hint))
+            }
+        }
+    }
+
+    pub(super) async fn welcome(&self, version: u16) -> Result<Reply, NoAnswer> {
+        let (incarnation, now) = self.core(|core| Ok((core.incarnation(), core.now()))).await?;
+        Ok(Reply::Welcome { version, role: self.role, user: self.user.clone(), incarnation, now })
+    }
+
+    pub(super) async fn submit(&self, id: RequestId, spec: Submission, dry_run: bool) -> Result<Reply, NoAnswer> {
+        let spec = match spec {
+            Submission::Inline(spec) => *spec,
+            Submission::Blob(blob) => {
+                let path = self.state.blobs.path_of(&blob.hash);
+                let missing = |_| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
+                let bytes = tokio::fs::read(&path).await.map_err(missing)?;
+                // It lives on inside the store.
+                let _ = self.state.blobs.remove(&blob.hash);
+                let broken =
+                    |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
+                postcard::from_bytes::<JobSpec>(&bytes).map_err(broken)?
+            }
+        };
+        let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
+        let submitted =
+            self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
+        let (job, again, predicted_finish) = (submitted.job, submitted.again, submitted.predicted_finish);
+        Ok(Reply::Submitted { job, tasks, again, predicted_finish })
+    }
+
+    /// Whose jobs the client may see; none: everybody's.
+    fn only_own(&self) -> Option<String> {
+        (self.role != Role::Admin).then(|| self.user.clone())
+    }
+
+    /// The jobs that are meant, of those that the client may see. Naming one that is not there is an error.
+    pub(super) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        let user = self.only_own();
+        let there = self.read(move |reader| reader.job_ids(user.as_deref())).await?;
+        let picked = jobs.pick(&there);
+        let missing = match jobs {
+            Selector::Ids(ids) => {
+                let mut missing = ids.clone();
+                missing.subtract(&picked);
+                missing.first()
+            }
+            Selector::All => None,
+            Selector::Last if picked.is_empty() => {
+                return Err(refuse(
+                    RefusalCode::NotFound,
+                    "there is no job yet",
+                    "submit one: deskgrid submit -- COMMAND",
+                ));
+            }
+            Selector::Last => None,
+        };
+        missing.map_or(Ok(picked), |id| Err(no_job(JobId(id))))
+    }
+
+    async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
+        self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
+    }
+
+    pub(super) async fn jobs(&self, jobs: &Selector, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
+        let mut views = match jobs {
+            Selector::Ids(ids) if ids.is_empty() => {
+                let user = self.only_own();
+                self.core(move |core| Ok(core.open_views(user.as_deref()))).await?
+            }
+            _ => self.views(&self.pick(jobs).await?).await?,
+        };
+        views.retain(|view| states.is_empty() || states.contains(&view.state));
+        Ok(views)
+    }
+
+    /// These jobs as they are now.
+    pub(super) async fn views(&self, jobs: &IdSet) -> Result<Vec<JobView>, NoAnswer> {
+        let picked = jobs.clone();
+        let live = self.core(move |core| Ok(core.live_jobs(&picked))).await?;
+        let mut rest = jobs.clone();
+        rest.subtract(&live.iter().map(|view| view.job.0).collect());
+        if rest.is_empty() {
+            return Ok(live);
+        }
+        let settled = self.read(move |reader| rest.iter().filter_map(|id| reader.job(JobId(id)).transpose()).collect());
+        let mut views: Vec<JobView> = settled.await?;
+        views.extend(live);
+        views.sort_unstable_by_key(|view| view.job);
+        Ok(views)
+    }
+
+    pub(super) async fn tasks(
+        &self,
+        job: JobId,
+        tasks: &Selector,
+        states: &[TaskState],
+    ) -> Result<Vec<TaskView>, NoAnswer> {
+        self.pick_one(job).await?;
+        let (live, names) = self.core(move |core| Ok((core.live_job(job), core.host_names()))).await?;
+        let (tasks, states) = (tasks.clone(), states.to_vec());
+        let none = tasks.clone();
+        let names: BTreeMap<HostId, String> = names.into_iter().collect();
+        let views = self.read(move |reader| task_views(reader, job, &tasks, live.as_ref(), &names)).await?;
+        let mut views = views.ok_or_else(|| no_job(job))?;
+        if let (Selector::Ids(ids), true) = (none, views.is_empty()) {
+            return Err(refuse(
+                RefusalCode::NotFound,
+                format!("job {job} has no task {ids}"),
+                format!("see `deskgrid task list {job}`"),
+            ));
+        }
+        views.retain(|view| states.is_empty() || states.contains(&view.state));
+        Ok(views)
+    }
+
+    pub(super) async fn outputs(&self, job: JobId, tasks: &Selector) -> Result<Vec<OutputView>, NoAnswer> {
+        self.pick_one(job).await?;
+        let names: BTreeMap<HostId, String> = self.core(|core| Ok(core.host_names())).await?.into_iter().collect();
+        let tasks = tasks.clone();
+        self.read(move |reader| output_views(reader, job, &tasks, &names)).await
+    }
+
+    pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
+        let picked = self.pick(jobs).await?;
+        let mut changed = Vec::new();
+        for id in picked.iter().map(JobId) {
+            let tasks = match &tasks {
+                None => None,
+                Some(tasks) => {
+                    let spec = self.read(move |reader| reader.spec(id)).await?.ok_or_else(|| no_job(id))?;
+                    Some(tasks.pick(&spec.tasks.ids))
+                }
+            };
+            changed.push((id, self.core(move |core| core.cancel(id, tasks)).await?));
+        }
+        Ok(Reply::Changed(changed))
+    }
+
+    pub(super) async fn retry(&self, job: JobId, tasks: Selector, only_failed: bool) -> Result<Reply, NoAnswer> {
+        self.pick_one(job).await?;
+        let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
+        let tasks = tasks.pick(&spec.tasks.ids);
+        let count = self.core(move |core| core.retry(job, &tasks, only_failed)).await?;
+        Ok(Reply::Changed(vec![(job, count)]))
+    }
+
+    pub(super) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+        let picked = self.pick(jobs).await?;
+        // By number, a job that is not settled is an error; `all` means all that can be forgotten.
+        let open = picked.clone();
+        let open = self.core(move |core| Ok(core.live_jobs(&open))).await?;
+        if let (Some(job), false) = (open.first().map(|view| view.job), matches!(jobs, Selector::All)) {
+            let hint = format!("cancel it first: deskgrid job cancel {job}");
+            return Err(refuse(RefusalCode::Conflict, format!("job {job} is not settled"), hint));
+        }
+        let mut changed = Vec::new();
+        for id in picked.iter().map(JobId) {
+            if self.core(move |core| core.forget(id)).await? {
+                changed.push((id, 1));
+            }
+        }
+        Ok(Reply::Changed(changed))
+    }
+
+    pub(super) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
+        self.pick_one(job).await?;
+        if let Some(view) = self.core(move |core| Ok(core.explain(job))).await? {
+            return Ok(Reply::Explained(Box::new(view)));
+        }
+        let job = self.read(move |reader| reader.job(job)).await?.ok_or_else(|| no_job(job))?;
+        Ok(Reply::Explained(Box::new(common::view::ExplainView { job, waiting: Vec::new(), hosts: Vec::new() })))
+    }
+
+    pub(super) async fn hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {
+        self.core(move |core| Ok(core.host_views(&names))).await?.map_err(|name| no_host(&name))
+    }
+
+    pub(super) async fn drain(&self, host: String, draining: bool) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("draining a host")?;
+        let drained = self.core(move |core| match core.find_host(&host) {
+            None => Ok(Err(host)),
+            Some(id) => {
+                core.drain(id, draining)?;
+                Ok(core.host_views(&[host]))
+            }
+        });
+        drained.await?.map_err(|name| no_host(&name))
+    }
+
+    pub(super) async fn create_token(&self, role: Role, ttl: Span, uses: u32, name: String) -> Result<Reply, NoAnswer> {
+        self.only_admins("making a join token")?;
+        if uses == 0 || ttl == Span::ZERO {
+            return Err(refuse(RefusalCode::Invalid, "a token needs at least one use and some time to live", ""));
+        }
+        let hash = self.state.ca_key_hash;
+        let (token, view) = self.core(move |core| core.create_token(role, ttl, uses, &name, hash)).await?;
+        Ok(Reply::Token(token, view))
+    }
+
+    pub(super) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {
+        self.only_admins("listing join tokens")?;
+        self.core(|core| core.tokens()).await
+    }
+
+    pub(super) async fn revoke_token(&self, id: u32) -> Result<Reply, NoAnswer> {
+        self.only_admins("revoking a join token")?;
+        if !self.core(move |core| core.revoke_token(id)).await? {
+            return Err(refuse(RefusalCode::NotFound, format!("there is no token {id}"), "see `deskgrid token list`"));
+        }
+        let tokens = self.tokens().await?;
+        Ok(Reply::Tokens(tokens.into_iter().filter(|token| token.id == id).collect()))
+    }
+}
+
+fn no_host(name: &str) -> NoAnswer {
+    refuse(RefusalCode::NotFound, format!("there is no host `{name}`"), "see `deskgrid host list`")
+}
+
+type Names = BTreeMap<HostId, String>;
+
+fn host_name(names: &Names, host: HostId) -> String {
+    names.get(&host).cloned().unwrap_or_else(|| host.to_string())
+}
+
+/// Attempts of some tasks, by task.
+fn attempts_of(
+    reader: &crate::store::Reader,
+    job: JobId,
+    tasks: &IdSet,
+) -> Result<BTreeMap<u32, Vec<AttemptRow>>, StoreError> {
+    let mut attempts: BTreeMap<u32, Vec<AttemptRow>> = BTreeMap::new();
+    for range in tasks.ranges() {
+        reader.attempts(job, range, |row| attempts.entry(row.view.attempt.task.index).or_default().push(row))?;
+    }
+    Ok(attempts)
+}
+
+fn task_views(
+    reader: &crate::store::Reader,
+    job: JobId,
+    tasks: &Selector,
+    live: Option<&LiveJob>,
+    names: &Names,
+) -> Result<Option<Vec<TaskView>>, StoreError> {
+    let Some(spec) = reader.spec(job)? else { return Ok(None) };
+    let picked = tasks.pick(&spec.tasks.ids);
+    let settled = reader.settled(job)?;
+    let mut attempts = attempts_of(reader, job, &picked)?;
+    let view = |index: u32| {
+        let rows = attempts.remove(&index).unwrap_or_default();
+        let gone = settled.iter().find(|row| row.tasks.contains(index));
+        let (state, reason) = match (gone, live) {
+            (Some(row), _) => (row.state, Some(row.why.clone())),
+            (None, Some(live)) => (live.state_of(index), None),
+            (None, None) => (TaskState::Finished, None),
+        };
+        let attempts = rows.into_iter().map(|row| shown(row, live, names)).collect();
+        let item = (!spec.tasks.items.is_empty()).then(|| spec.tasks.item(index).to_owned());
+        TaskView { task: TaskId::new(job, index), item, state, reason, attempts }
+    };
+    Ok(Some(picked.iter().map(view).collect()))
+}
+
+/// An attempt as the store has it, with what only the core knows of a live one.
+fn shown(row: AttemptRow, live: Option<&LiveJob>, names: &Names) -> common::view::AttemptView {
+    let mut view = row.view;
+    view.host = host_name(names, row.host);
+    if let Some(now) = live.and_then(|live| live.attempts.iter().find(|a| a.attempt == view.attempt)) {
+        (view.state, view.ran) = (now.state, now.ran);
+        if let Some(why) = &now.reason {
+            view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
+        }
+    }
+    view
+}
+
+impl LiveJob {
+    fn state_of(&self, index: u32) -> TaskState {
+        let there = self.states.iter().find(|(_, tasks)| tasks.contains(index));
+        there.map_or(TaskState::Finished, |(state, _)| *state)
+    }
+}
+
+fn output_views(
+    reader: &crate::store::Reader,
+    job: JobId,
+    tasks: &Selector,
+    names: &Names,
+) -> Result<Vec<OutputView>, StoreError> {
+    let Some(spec) = reader.spec(job)? else { return Ok(Vec::new()) };
+    let picked = tasks.pick(&spec.tasks.ids);
+    let attempts = attempts_of(reader, job, &picked)?;
+    Ok(attempts.into_values().filter_map(|rows| output_view(&spec, rows, names)).collect())
+}
+
+/// What the attempt that counts has left: the one that finished the task, else the latest that ended by itself.
+fn output_view(spec: &JobSpec, mut rows: Vec<AttemptRow>, names: &Names) -> Option<OutputView> {
+    let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished);
+    let best = best.or_else(|| rows.iter().rposition(|row| row.view.exit_code.is_some() || row.result.is_some()))?;
+    let row = rows.swap_remove(best);
+    let host = host_name(names, row.host);
+    let result = row.result.unwrap_or_default();
+    let attempt = row.view.attempt;
+    let values = Values { attempt, host: &host, item: spec.tasks.item(attempt.task.index) };
+    let file_name = |pick: fn(&CommandSpec) -> &Capture| match &spec.work {
+        Work::Command(command) => match pick(command) {
+            Capture::File(name) => Some(Template::expand(name, &values)),
+            Capture::Keep | Capture::Discard => None,
+        },
+        Work::Noop => None,
+    };
+    let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
+    Some(OutputView {
+        attempt,
+        stdout: (result.stdout, file_name(|c| &c.stdout)),
+        stderr: (result.stderr, file_name(|c| &c.stderr)),
+        files: files.collect(),
+        host: host.clone(),
+    })
+}
+
+/// Outputs in portions whose messages stay below the frame limit.
+pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
+    let mut portions: Vec<Vec<OutputView>> = Vec::new();
+    let mut room = 0usize;
+    for output in outputs {
+        let files: usize = output.files.iter().map(|f| f.path.as_str().len() + 64).sum();
+        let inline = |c: &common::Content| if c.blob().is_some() { 64 } else { c.size() as usize };
+        let bytes = 256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
+        match portions.last_mut() {
+            Some(portion) if room >= bytes => portion.push(output),
+            _ => {
+                portions.push(vec![output]);
+                room = 128 * 1024;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    portions
+}

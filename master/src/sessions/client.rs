@@ -1,0 +1,174 @@
+//! A client's session: each request on a stream of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::view::JobView;
+use common::wire::client::{Reply, Request};
+use common::wire::stream::Open;
+use common::wire::{Refusal, Versions};
+use common::{IdSet, Span};
+use link::{Channel, FrameSender, LinkError};
+use quinn::Connection;
+
+use super::answers::{self, Asker, NoAnswer};
+use super::{accept, serve_content, within_deadline};
+use crate::run::State;
+use crate::store::Peer;
+
+/// How often a watcher hears of progress, at most.
+const WATCH_PERIOD: Duration = Duration::from_millis(100);
+/// How many entries go into one reply, so that it stays far below the frame limit where entries are ordinary.
+const CHUNK: usize = 100;
+/// Replies are sent when this many bytes have collected.
+const FLUSH: usize = 64 * 1024;
+
+/// Serves a client until its connection ends.
+pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
+    loop {
+        let (open, channel) = accept(&connection).await?;
+        match open {
+            Open::Request => {
+                let asker = Asker::new(state.clone(), &peer);
+                tokio::spawn(async move {
+                    if let Err(error) = serve_request(&asker, channel).await {
+                        tracing::debug!(user = asker.user, %error, "request ended");
+                    }
+                });
+            }
+            Open::Get { .. } | Open::Put(_) => serve_content(state, &peer, open, channel),
+            Open::Control => return Err(LinkError::Protocol("a client may not open a control stream".to_owned())),
+        }
+    }
+}
+
+async fn serve_request(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
+    let request = within_deadline(channel.rx.expect::<Request>()).await?;
+    tracing::debug!(user = asker.user, request = %name(&request), "request");
+    let mut tx = channel.tx;
+    let answered = answer(asker, request, &mut tx).await;
+    match answered {
+        Ok(()) => {}
+        Err(NoAnswer::Refused(refusal)) => tx.push(&Reply::Refused(refusal))?,
+        Err(NoAnswer::Link(error)) => return Err(error),
+    }
+    tx.flush().await?;
+    tx.finish();
+    tx.delivered().await;
+    Ok(())
+}
+
+fn name(request: &Request) -> String {
+    let text = format!("{request:?}");
+    text.split([' ', '(']).next().unwrap_or_default().to_owned()
+}
+
+async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    match request {
+        Request::Hello(versions) => {
+            let version = Versions::ours().agree(&versions).map_err(NoAnswer::Refused)?;
+            push(tx, &asker.welcome(version).await?)?;
+        }
+        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, dry_run).await?)?,
+        Request::Jobs { jobs, states } => send_jobs(tx, &asker.jobs(&jobs, &states).await?).await?,
+        Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
+        Request::Tasks { job, tasks, states } => {
+            for chunk in asker.tasks(job, &tasks, &states).await?.chunks(CHUNK) {
+                send(tx, &Reply::Tasks(chunk.to_vec())).await?;
+            }
+        }
+        Request::Outputs { job, tasks } => {
+            for outputs in answers::in_frames(asker.outputs(job, &tasks).await?) {
+                send(tx, &Reply::Outputs(outputs)).await?;
+            }
+        }
+        Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
+        Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
+        Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
+        Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
+        Request::Hosts { names } => {
+            for chunk in asker.hosts(names).await?.chunks(CHUNK) {
+                send(tx, &Reply::Hosts(chunk.to_vec())).await?;
+            }
+        }
+        Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
+        Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
+        Request::TokenCreate { role, ttl, uses, name } => push(tx, &asker.create_token(role, ttl, uses, name).await?)?,
+        Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
+        Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
+    }
+    Ok(())
+}
+
+fn push(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
+    Ok(tx.push(reply)?)
+}
+
+async fn send(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
+    push(tx, reply)?;
+    if tx.pending() >= FLUSH {
+        tx.flush().await?;
+    }
+    Ok(())
+}
+
+async fn send_jobs(tx: &mut FrameSender, jobs: &[JobView]) -> Result<(), NoAnswer> {
+    // No job at all is an answer too.
+    if jobs.is_empty() {
+        return push(tx, &Reply::Jobs(Vec::new()));
+    }
+    for chunk in jobs.chunks(CHUNK) {
+        send(tx, &Reply::Jobs(chunk.to_vec())).await?;
+    }
+    Ok(())
+}
+
+/// Tells of the jobs at once, whenever something changes, and at the end.
+async fn watch(
+    asker: &Asker,
+    jobs: &IdSet,
+    quiet: bool,
+    timeout: Option<Span>,
+    tx: &mut FrameSender,
+) -> Result<(), NoAnswer> {
+    let (mut changed, mut settled) = asker.counters();
+    let over = tokio::time::sleep(timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from));
+    tokio::pin!(over);
+    let mut first = true;
+    loop {
+        // What changes from here on is seen by the next round.
+        changed.mark_unchanged();
+        settled.mark_unchanged();
+        let views = asker.views(jobs).await?;
+        let done = views.iter().all(|view| view.state.settled());
+        if first || done || !quiet {
+            send_jobs(tx, &views).await?;
+            tx.flush().await?;
+        }
+        if done {
+            return Ok(());
+        }
+        first = false;
+        let stirred = async {
+            if quiet {
+                settled.changed().await.is_ok()
+            } else {
+                let changed = changed.changed().await.is_ok();
+                let _ = tokio::time::timeout(WATCH_PERIOD, settled.changed()).await;
+                changed
+            }
+        };
+        tokio::select! {
+            alive = stirred => if !alive {
+                return Err(NoAnswer::Refused(Refusal::from(crate::core::Stopped)));
+            },
+            () = &mut over => return send_jobs(tx, &asker.views(jobs).await?).await,
+            // A watcher that is gone is not watched for.
+            () = gone(tx) => return Ok(()),
+        }
+    }
+}
+
+async fn gone(tx: &mut FrameSender) {
+    tx.delivered().await;
+}

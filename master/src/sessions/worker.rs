@@ -1,0 +1,144 @@
+//! A worker's session: its control stream, and its content streams beside it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::HostId;
+use common::wire::stream::Open;
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::{Refusal, RefusalCode, Versions};
+use link::{Channel, FrameReceiver, FrameSender, LinkError};
+use quinn::{Connection, VarInt};
+use scheduler::Event;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::{accept, serve_content, stopped, within_deadline};
+use crate::core::{Connected, SessionId};
+use crate::run::State;
+use crate::store::Peer;
+
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
+/// More slots than this are a mistake, or hostile.
+const MAX_SLOTS: u32 = 65_536;
+
+/// Serves a worker until its connection ends.
+pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
+    let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
+    let mut control = None;
+    loop {
+        let (open, channel) = match accept(&connection).await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                drop(control);
+                return Err(error);
+            }
+        };
+        match open {
+            Open::Control if control.is_none() => {
+                let (state, connection, peer) = (state.clone(), connection.clone(), peer.clone());
+                control = Some(tokio::spawn(async move {
+                    let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
+                    if let Err(error) = serve_control(&state, channel, &peer, host, session).await {
+                        tracing::debug!(host = peer.name, %error, "control stream ended");
+                    }
+                    state.core.tell(move |core| core.on_disconnected(host, session));
+                    connection.close(VarInt::from_u32(0), b"the control stream ended");
+                }));
+            }
+            Open::Get { .. } | Open::Put(_) => serve_content(state, &peer, open, channel),
+            Open::Control | Open::Request => return Err(LinkError::Protocol("a worker may not open this".to_owned())),
+        }
+    }
+}
+
+async fn serve_control(
+    state: &Arc<State>,
+    mut channel: Channel,
+    peer: &Peer,
+    host: HostId,
+    session: SessionId,
+) -> Result<(), LinkError> {
+    let (outbox, inbox) = unbounded_channel();
+    let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
+    let connected = match welcome(state, hello, peer, host, session, outbox) {
+        Ok(connected) => connected,
+        Err(refusal) => {
+            channel.tx.send(&ToWorker::Refused(refusal.clone())).await?;
+            channel.tx.finish();
+            channel.tx.delivered().await;
+            return Err(refusal.into());
+        }
+    };
+    state.core.ask(move |core| core.on_connected(connected)).await.map_err(stopped)?;
+    tokio::select! {
+        ended = speak(channel.tx, inbox) => ended,
+        ended = listen(state, channel.rx, host) => ended,
+    }
+}
+
+fn welcome(
+    state: &State,
+    hello: ToMaster,
+    peer: &Peer,
+    host: HostId,
+    session: SessionId,
+    outbox: UnboundedSender<ToWorker>,
+) -> Result<Connected, Refusal> {
+    let invalid = |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
+    let ToMaster::Hello { versions, facts, owner, held } = hello else {
+        return Err(invalid("the first message must be Hello"));
+    };
+    let version = Versions::ours().agree(&versions)?;
+    if !(1..=MAX_SLOTS).contains(&facts.slots) {
+        return Err(invalid(&format!("a host has 1 to {MAX_SLOTS} slots, not {}", facts.slots)));
+    }
+    let (name, heartbeat) = (peer.name.clone(), state.config.heartbeat.span());
+    Ok(Connected { host, name, session, outbox, version, heartbeat, facts, owner, held })
+}
+
+/// Sends what the core has for the host, as many messages in one write as there are.
+async fn speak(mut tx: FrameSender, mut inbox: UnboundedReceiver<ToWorker>) -> Result<(), LinkError> {
+    let mut messages = Vec::new();
+    while inbox.recv_many(&mut messages, 64).await > 0 {
+        for message in messages.drain(..) {
+            tx.push(&message)?;
+        }
+        tx.flush().await?;
+    }
+    // The core has dropped the outbox: another session of the host has taken over.
+    Err(LinkError::Closed("replaced by a newer session of the same host".to_owned()))
+}
+
+async fn listen(state: &Arc<State>, mut rx: FrameReceiver, host: HostId) -> Result<(), LinkError> {
+    while let Some(message) = rx.recv::<ToMaster>().await? {
+        match message {
+            ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
+            ToMaster::Heartbeat { owner, held } => state.core.tell(move |core| core.on_heartbeat(host, owner, held)),
+            ToMaster::Phases(held) => event(state, host, Event::AttemptsMoved { host, held }),
+            ToMaster::Delivered(deliveries) => deliver(state, host, deliveries),
+            ToMaster::Returned { attempts, why } => {
+                tracing::debug!(%host, count = attempts.len(), why, "returned");
+                event(state, host, Event::AttemptsReturned { host, attempts });
+            }
+            ToMaster::Owner(owner) => event(state, host, Event::OwnerChanged { host, owner }),
+            ToMaster::Leaving => event(state, host, Event::HostLeft { host }),
+        }
+    }
+    Ok(())
+}
+
+fn event(state: &State, host: HostId, event: Event) {
+    state.core.tell(move |core| core.on_event(host, event));
+}
+
+/// Takes completions whose content is here. One that comes without its content is not acknowledged, so that its worker
+/// keeps it and delivers it again.
+fn deliver(state: &State, host: HostId, deliveries: Vec<Delivery>) {
+    let blobs = &state.blobs;
+    let (whole, broken): (Vec<_>, Vec<_>) =
+        deliveries.into_iter().partition(|d| d.completion.blobs().all(|blob| blobs.has(&blob)));
+    for delivery in broken {
+        tracing::warn!(%host, attempt = %delivery.completion.attempt, "completion without its content; not taken");
+    }
+    state.core.tell(move |core| whole.into_iter().try_for_each(|delivery| core.on_delivery(host, delivery)));
+}

@@ -1,0 +1,105 @@
+//! What the master must not forget, in one SQLite file: `store.sqlite`, WAL, synchronous=FULL. One [`Writer`] exists,
+//! owned by the core, which commits whole groups of changes at a time; [`Reader`]s serve lists to clients beside it.
+//!
+//! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change means.
+
+mod reader;
+mod restore;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+use common::attempt::{OutputFile, Stream};
+use common::token::Role;
+use common::{HostId, Time};
+use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+pub(crate) use reader::{AttemptRow, Reader};
+pub(crate) use restore::{Restored, RestoredHost};
+pub(crate) use writer::{JobRow, NewAttempt, NewJob, Redeemed, Writer};
+
+/// The store does not do what it must.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite says no.
+    #[error("the store failed: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file was written by a newer program.
+    #[error("the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again")]
+    Newer {
+        /// Its version.
+        found: usize,
+        /// The newest version that this program knows.
+        known: usize,
+    },
+    /// SQLite finds the file damaged.
+    #[error("the store {path} is damaged: {what}. Nothing was changed; restore it from a backup", path = path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite found.
+        what: String,
+    },
+    /// A value in the store does not mean anything to this program.
+    #[error("the store holds something that cannot be read: {0}")]
+    Content(String),
+}
+
+/// What one attempt left, as the `result` column holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttemptResult {
+    /// Standard output.
+    pub(crate) stdout: Stream,
+    /// Standard error.
+    pub(crate) stderr: Stream,
+    /// Collected files.
+    pub(crate) files: Vec<OutputFile>,
+}
+
+/// Somebody with a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// As the certificate names it.
+    pub(crate) id: Uuid,
+    /// What it may do.
+    pub(crate) role: Role,
+    /// A host's or user's name.
+    pub(crate) name: String,
+    /// BLAKE3 of its public key.
+    pub(crate) key_hash: [u8; 32],
+    /// The host that it is, if it is one.
+    pub(crate) host: Option<HostId>,
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let db = Connection::open_with_flags(path, flags)?;
+    db.busy_timeout(std::time::Duration::from_secs(10))?;
+    db.set_prepared_statement_cache_capacity(64);
+    Ok(db)
+}
+
+/// Reads a stored word back, such as a state or a role.
+fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, StoreError> {
+    text.parse().map_err(StoreError::Content)
+}
+
+fn to_postcard<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
+    postcard::to_stdvec(value).map_err(|e| StoreError::Content(e.to_string()))
+}
+
+fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, StoreError> {
+    postcard::from_bytes(bytes).map_err(|e| StoreError::Content(e.to_string()))
+}
+
+fn time(micros: i64) -> Time {
+    Time(micros.max(0) as u64)
+}
+
+fn micros(time: Time) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}

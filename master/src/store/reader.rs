@@ -1,0 +1,191 @@
+//! Lists for clients, read beside the writer. WAL gives each query a state as of some commit.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+
+use super::{AttemptResult, StoreError, connect, from_postcard, time, word};
+
+/// Reads the store from any thread. Cloning gives another handle.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    path: Arc<PathBuf>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+/// Tasks that were settled without success, for one reason.
+pub(crate) struct SettledRow {
+    /// Which.
+    pub(crate) tasks: IdSet,
+    /// `Failed` or `Cancelled`.
+    pub(crate) state: TaskState,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// An attempt as the store has it.
+pub(crate) struct AttemptRow {
+    /// Where.
+    pub(crate) host: HostId,
+    /// What can be shown of it; the host's name is left empty.
+    pub(crate) view: AttemptView,
+    /// What it left.
+    pub(crate) result: Option<AttemptResult>,
+}
+
+const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
+    duplicates, submitted, started, ended, predicted_makespan, reason";
+
+impl Reader {
+    /// Reads the store in `dir`.
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { path: Arc::new(dir.join("store.sqlite")), idle: Arc::default() }
+    }
+
+    fn with<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let pooled = idle().pop();
+        let db = match pooled {
+            Some(db) => db,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        let answer = query(&db);
+        idle().push(db);
+        answer
+    }
+
+    /// The numbers of all jobs that `user` (anybody, where none is given) has.
+    pub(crate) fn job_ids(&self, user: Option<&str>) -> Result<IdSet, StoreError> {
+        self.with(|db| {
+            let mut query = db.prepare_cached("SELECT id FROM job WHERE ?1 IS NULL OR user = ?1")?;
+            let ids = query.query_map([user], |row| row.get::<_, u32>(0))?;
+            Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+        })
+    }
+
+    /// The job as the store has it: of one that is not settled, the counts are not up to date.
+    pub(crate) fn job(&self, job: JobId) -> Result<Option<JobView>, StoreError> {
+        self.with(|db| job_view(db, job))
+    }
+
+    /// What was submitted.
+    pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
+        self.with(|db| {
+            let sql = "SELECT spec FROM job WHERE id = ?";
+            let spec: Option<Vec<u8>> = db.prepare_cached(sql)?.query_row([job.0], |row| row.get(0)).optional()?;
+            spec.map(|bytes| from_postcard(&bytes)).transpose()
+        })
+    }
+
+    /// Tasks that were settled without success.
+    pub(crate) fn settled(&self, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
+        self.with(|db| settled_rows(db, job))
+    }
+
+    /// Hands each attempt of a range of tasks to `each`, in order.
+    pub(crate) fn attempts(
+        &self,
+        job: JobId,
+        tasks: (u32, u32),
+        mut each: impl FnMut(AttemptRow),
+    ) -> Result<(), StoreError> {
+        self.with(|db| {
+            let mut query = db.prepare_cached(
+                "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu, suspended,
+                 exit_code, start_why, end_why, result FROM attempt WHERE job = ? AND task BETWEEN ? AND ?
+                 ORDER BY task, number",
+            )?;
+            let mut rows = query.query((job.0, tasks.0, tasks.1))?;
+            while let Some(row) = rows.next()? {
+                each(attempt_row(job, row)?);
+            }
+            Ok(())
+        })
+    }
+}
+
+fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
+    let attempt =
+        AttemptId { task: TaskId::new(job, row.get(0)?), number: row.get(1)?, incarnation: Incarnation(row.get(2)?) };
+    let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
+    let view = AttemptView {
+        attempt,
+        host: String::new(),
+        state: word::<AttemptState>(&row.get::<_, String>(4)?)?,
+        duplicate: row.get(5)?,
+        assigned: time(row.get(6)?),
+        started: row.get::<_, Option<i64>>(7)?.map(time),
+        finished: row.get::<_, Option<i64>>(8)?.map(time),
+        ran: span(row.get(9)?),
+        cpu: span(row.get(10)?),
+        suspended: span(row.get(11)?),
+        exit_code: row.get(12)?,
+        reason: Some(end_why.map_or(start_why.clone(), |end| format!("{start_why}; {end}"))),
+    };
+    let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose()?;
+    Ok(AttemptRow { host: HostId(row.get(3)?), view, result })
+}
+
+fn span(micros: i64) -> Span {
+    Span(micros.max(0) as u64)
+}
+
+pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
+    let mut query = db.prepare_cached("SELECT first, last, state, why FROM settled WHERE job = ? ORDER BY first")?;
+    let mut rows = query.query([job.0])?;
+    let mut all: Vec<SettledRow> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let tasks = IdSet::from_range(row.get(0)?, row.get(1)?);
+        let (state, why): (TaskState, String) = (word(&row.get::<_, String>(2)?)?, row.get(3)?);
+        match all.last_mut() {
+            Some(last) if last.state == state && last.why == why => last.tasks.union_with(&tasks),
+            _ => all.push(SettledRow { tasks, state, why }),
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, StoreError> {
+    let mut query = db.prepare_cached("SELECT task FROM attempt WHERE job = ? AND state = 'finished'")?;
+    let ids = query.query_map([job.0], |row| row.get::<_, u32>(0))?;
+    Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+}
+
+pub(super) fn job_view(db: &Connection, job: JobId) -> Result<Option<JobView>, StoreError> {
+    let sql = format!("SELECT {JOB_COLUMNS} FROM job WHERE id = ?");
+    let mut query = db.prepare_cached(&sql)?;
+    let mut rows = query.query([job.0])?;
+    rows.next()?.map(read_job).transpose()
+}
+
+fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
+    let count = |i: usize| row.get::<_, i64>(i).map(|n| n.max(0) as u64);
+    let mut tasks = TaskCounts {
+        total: count(6)?,
+        finished: count(7)?,
+        failed: count(8)?,
+        cancelled: count(9)?,
+        ..TaskCounts::default()
+    };
+    tasks.waiting = tasks.total.saturating_sub(tasks.settled());
+    Ok(JobView {
+        job: JobId(row.get(0)?),
+        name: row.get(1)?,
+        user: row.get(2)?,
+        state: word::<JobState>(&row.get::<_, String>(3)?)?,
+        policy: row.get(4)?,
+        priority: row.get(5)?,
+        tasks,
+        attempts: count(10)?,
+        duplicates: count(11)?,
+        submitted: time(row.get(12)?),
+        started: row.get::<_, Option<i64>>(13)?.map(time),
+        finished: row.get::<_, Option<i64>>(14)?.map(time),
+        predicted_finish: None,
+        predicted_makespan: row.get::<_, Option<i64>>(15)?.map(span),
+        reason: row.get(16)?,
+    })
+}

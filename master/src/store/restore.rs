@@ -1,0 +1,122 @@
+//! What a restarted master reads back: the jobs that are not settled, and the hosts.
+
+use common::host::HostFacts;
+use common::view::JobView;
+use common::{AttemptId, HostId, Incarnation, JobId, JobSpec, TaskId, Time};
+use rusqlite::Connection;
+use scheduler::event::{Progress, Tried};
+
+use super::writer::Writer;
+use super::{StoreError, from_postcard, reader, time};
+
+/// A job that is not settled.
+pub(crate) struct Restored {
+    /// As it was when it was last written.
+    pub(crate) view: JobView,
+    /// What was submitted.
+    pub(crate) spec: JobSpec,
+    /// How far it is.
+    pub(crate) progress: Progress,
+}
+
+/// A host that has enrolled once.
+pub(crate) struct RestoredHost {
+    /// Its number.
+    pub(crate) id: HostId,
+    /// Its unique name.
+    pub(crate) name: String,
+    /// What it last said of itself.
+    pub(crate) facts: Option<HostFacts>,
+    /// Whether it gets no new work.
+    pub(crate) draining: bool,
+    /// Attempts finished there.
+    pub(crate) finished: u64,
+    /// Attempts lost there.
+    pub(crate) lost: u64,
+    /// When it was last heard of.
+    pub(crate) heard: Option<Time>,
+}
+
+impl Writer {
+    /// Every job that is not settled, in order.
+    pub(crate) fn restore_jobs(&self) -> Result<Vec<Restored>, StoreError> {
+        let open: Vec<u32> = {
+            let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
+            let mut query = self.db().prepare(sql)?;
+            let ids = query.query_map([], |row| row.get(0))?;
+            ids.collect::<Result<_, _>>()?
+        };
+        open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose()).collect()
+    }
+
+    /// One job with how far it is, settled or not.
+    pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
+        let Some((view, spec)) = self.job(job)? else { return Ok(None) };
+        let progress = progress(self.db(), &spec, job)?;
+        Ok(Some(Restored { view, spec, progress }))
+    }
+
+    /// Every host that has enrolled.
+    pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
+        let mut query =
+            self.db().prepare("SELECT id, name, facts, draining, finished, lost, heard FROM host ORDER BY id")?;
+        let mut rows = query.query([])?;
+        let mut hosts = Vec::new();
+        while let Some(row) = rows.next()? {
+            hosts.push(RestoredHost {
+                id: HostId(row.get(0)?),
+                name: row.get(1)?,
+                facts: row.get::<_, Option<Vec<u8>>>(2)?.map(|bytes| from_postcard(&bytes)).transpose()?,
+                draining: row.get(3)?,
+                finished: row.get::<_, i64>(4)?.max(0) as u64,
+                lost: row.get::<_, i64>(5)?.max(0) as u64,
+                heard: row.get::<_, Option<i64>>(6)?.map(time),
+            });
+        }
+        Ok(hosts)
+    }
+}
+
+fn progress(db: &Connection, spec: &JobSpec, job: JobId) -> Result<Progress, StoreError> {
+    let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
+    for row in reader::settled_rows(db, job)? {
+        let set = match row.state {
+            common::view::TaskState::Failed => &mut progress.failed,
+            _ => &mut progress.cancelled,
+        };
+        set.union_with(&row.tasks);
+    }
+    let mut open = spec.tasks.ids.clone();
+    for settled in [&progress.finished, &progress.failed, &progress.cancelled] {
+        open.subtract(settled);
+    }
+    let mut query = db.prepare_cached(
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
+         ORDER BY task, number",
+    )?;
+    let mut rows = query.query([job.0])?;
+    while let Some(row) = rows.next()? {
+        let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
+        progress.attempts += 1;
+        progress.duplicates += u64::from(row.get::<_, bool>(6)?);
+        if !open.contains(task) {
+            continue;
+        }
+        if progress.tried.last().is_none_or(|last| last.task != task) {
+            progress.tried.push(Tried { task, attempts: 0, failures: 0, losses: 0, live: Vec::new() });
+        }
+        let Some(tried) = progress.tried.last_mut() else { continue };
+        let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
+        tried.attempts = tried.attempts.max(number);
+        match state.as_str() {
+            "failed" if charged => tried.failures += 1,
+            "lost" if executed && charged => tried.losses += 1,
+            "assigned" | "running" => {
+                let id = AttemptId { task: TaskId::new(job, task), number, incarnation: Incarnation(row.get(2)?) };
+                tried.live.push((id, HostId(row.get(3)?), executed));
+            }
+            _ => {}
+        }
+    }
+    Ok(progress)
+}

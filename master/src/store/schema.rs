@@ -1,0 +1,59 @@
+//! The tables, and how an older store becomes a newer one.
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// Each entry brings the store from its index to the next version. Entries never change once released.
+const MIGRATIONS: &[&str] = &[VERSION_1];
+
+/// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
+/// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
+/// ones stand in `settled` as ranges; all others are open. `charged` says whether an attempt's failure or loss still counts
+/// against its task: a retry that somebody asked for forgives those before it.
+const VERSION_1: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE token (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, secret_hash BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+    uses_left INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE peer (
+    uuid BLOB PRIMARY KEY, role TEXT NOT NULL, name TEXT NOT NULL, key_hash BLOB NOT NULL, host INTEGER,
+    enrolled INTEGER NOT NULL, revoked INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE host (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, facts BLOB, draining INTEGER NOT NULL DEFAULT 0,
+    finished INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, heard INTEGER);
+CREATE TABLE job (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, request BLOB NOT NULL UNIQUE, body_hash BLOB NOT NULL, name TEXT NOT NULL,
+    user TEXT NOT NULL, policy TEXT NOT NULL, priority INTEGER NOT NULL, spec BLOB NOT NULL, total INTEGER NOT NULL,
+    state TEXT NOT NULL, reason TEXT, submitted INTEGER NOT NULL, started INTEGER, ended INTEGER,
+    predicted_makespan INTEGER, attempts INTEGER NOT NULL DEFAULT 0, duplicates INTEGER NOT NULL DEFAULT 0,
+    finished INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0, cancelled INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX job_by_state ON job (state);
+CREATE TABLE settled (
+    job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
+    PRIMARY KEY (job, first)) WITHOUT ROWID;
+CREATE TABLE attempt (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, incarnation INTEGER NOT NULL,
+    host INTEGER NOT NULL, state TEXT NOT NULL, duplicate INTEGER NOT NULL, assigned INTEGER NOT NULL,
+    started INTEGER, ended INTEGER, ran INTEGER NOT NULL DEFAULT 0, cpu INTEGER NOT NULL DEFAULT 0,
+    suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, charged INTEGER NOT NULL DEFAULT 1,
+    start_why TEXT NOT NULL, end_why TEXT, result BLOB,
+    PRIMARY KEY (job, task, number)) WITHOUT ROWID;
+CREATE TABLE blob_use (hash BLOB NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (hash, job)) WITHOUT ROWID;
+CREATE INDEX blob_use_by_job ON blob_use (job);
+";
+
+/// Brings the store to this program's version, in one transaction.
+pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
+    let found: usize =
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?.try_into().unwrap_or(usize::MAX);
+    if found > MIGRATIONS.len() {
+        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+    }
+    let change = db.transaction()?;
+    for step in &MIGRATIONS[found..] {
+        change.execute_batch(step)?;
+    }
+    change.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    Ok(change.commit()?)
+}

@@ -1,0 +1,156 @@
+//! The store by itself: what is committed is there after reopening, and what cannot be opened says why.
+
+use common::attempt::{Outcome, OutputFile, Stream};
+use common::content::BlobHash;
+use common::job::{Rules, Work};
+use common::view::{AttemptState, TaskState};
+use common::{
+    AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, TaskId,
+    TaskSet, Time,
+};
+
+use super::{NewAttempt, NewJob, Reader, StoreError, Writer};
+
+fn open(dir: &tempfile::TempDir) -> Writer {
+    Writer::open(dir.path()).unwrap()
+}
+
+fn spec(tasks: u32) -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, tasks), items: Vec::new() };
+    JobSpec { name: "bag".into(), tasks, work: Work::Noop, rules: Rules::default() }
+}
+
+fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
+    let request = RequestId(uuid::Uuid::from_u128(id));
+    store.add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec, now: Time(1) }).unwrap()
+}
+
+fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
+    AttemptId { task: TaskId::new(job, index), number, incarnation: Incarnation(1) }
+}
+
+fn start(store: &mut Writer, attempt: AttemptId) {
+    store.add_attempt(&NewAttempt { attempt, host: HostId(1), duplicate: false, now: Time(2), why: "first" }).unwrap();
+}
+
+fn completion(attempt: AttemptId, hash: u8) -> Completion {
+    let blob = BlobRef { hash: BlobHash([hash; 32]), size: 9 };
+    Completion {
+        attempt,
+        outcome: Outcome::Succeeded,
+        ran: Span(5),
+        suspended: Span(1),
+        cpu: Span(4),
+        stdout: Stream { content: Content::Inline(b"hi".to_vec()), dropped: 3 },
+        stderr: Stream::default(),
+        outputs: vec![OutputFile { path: "out".parse().unwrap(), blob, executable: false }],
+    }
+}
+
+#[test]
+fn a_reopened_store_gives_back_how_far_a_job_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(6));
+    for index in 1..=4 {
+        start(&mut store, attempt(job, index, 1));
+    }
+    store.attempt_ended(attempt(job, 1, 1), AttemptState::Finished, Time(9), "succeeded").unwrap();
+    store.attempt_result(&completion(attempt(job, 1, 1), 7), Time(9)).unwrap();
+    store.attempt_ended(attempt(job, 2, 1), AttemptState::Failed, Time(9), "ended with exit code 1").unwrap();
+    store.attempt_started(attempt(job, 3, 1), Time(3)).unwrap();
+    store.attempt_ended(attempt(job, 3, 1), AttemptState::Lost, Time(9), "lost").unwrap();
+    store.settle(job, &IdSet::from_range(5, 6), TaskState::Cancelled, "asked for").unwrap();
+    assert!(store.commit().unwrap() && !store.commit().unwrap());
+    drop(store);
+
+    let restored = open(&dir).restore_jobs().unwrap().remove(0);
+    assert_eq!((restored.view.job, restored.spec), (job, spec(6)));
+    let progress = restored.progress;
+    assert_eq!((progress.finished.to_string(), progress.cancelled.to_string()), ("1".into(), "5-6".into()));
+    let tried: Vec<_> = progress.tried.iter().map(|t| (t.task, t.failures, t.losses, t.live.len())).collect();
+    assert_eq!(tried, [(2, 1, 0, 0), (3, 0, 1, 0), (4, 0, 0, 1)]);
+    let mut rows = Vec::new();
+    Reader::new(dir.path()).attempts(job, (1, 1), |row| rows.push(row)).unwrap();
+    assert_eq!(rows[0].view.started, Some(Time(3)));
+    assert_eq!(rows[0].result.as_ref().unwrap().stdout.dropped, 3);
+}
+
+#[test]
+fn what_was_not_committed_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let kept = add_job(&mut store, 1, &spec(1));
+    store.commit().unwrap();
+    add_job(&mut store, 2, &spec(1));
+    drop(store);
+    assert_eq!(Reader::new(dir.path()).job_ids(None).unwrap(), IdSet::from_range(kept.0, kept.0));
+}
+
+#[test]
+fn reopened_tasks_are_open_again_and_their_failures_forgiven() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(9));
+    start(&mut store, attempt(job, 4, 1));
+    store.attempt_ended(attempt(job, 4, 1), AttemptState::Failed, Time(9), "ended with exit code 1").unwrap();
+    store.settle(job, &IdSet::from_range(2, 7), TaskState::Failed, "why").unwrap();
+    store.reopen(job, &IdSet::from_range(4, 5)).unwrap();
+    let progress = store.restore_job(job).unwrap().unwrap().progress;
+    assert_eq!(progress.failed.to_string(), "2-3,6-7");
+    assert_eq!((progress.tried[0].task, progress.tried[0].attempts, progress.tried[0].failures), (4, 1, 0));
+}
+
+#[test]
+fn a_forgotten_job_leaves_nothing_and_names_the_content_that_nobody_else_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let (one, two) = (add_job(&mut store, 1, &spec(1)), add_job(&mut store, 2, &spec(1)));
+    for (job, hashes) in [(one, [1, 2]), (two, [2, 3])] {
+        for (number, hash) in (1..).zip(hashes) {
+            start(&mut store, attempt(job, 1, number));
+            store.attempt_result(&completion(attempt(job, 1, number), hash), Time(9)).unwrap();
+        }
+    }
+    store.commit().unwrap();
+    assert_eq!(store.forget_job(one).unwrap(), [BlobHash([1; 32])]);
+    assert_eq!(store.forget_job(two).unwrap(), [BlobHash([2; 32]), BlobHash([3; 32])]);
+    store.commit().unwrap();
+    for table in ["job", "attempt", "settled", "blob_use"] {
+        let left: i64 = store.db().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+}
+
+#[test]
+fn forgetting_gives_the_space_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let pages = |store: &Writer| store.db().pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0)).unwrap();
+    let before = pages(&store);
+    let job = add_job(&mut store, 1, &spec(5_000));
+    (1..=5_000).for_each(|index| start(&mut store, attempt(job, index, 1)));
+    store.commit().unwrap();
+    assert!(pages(&store) > before + 50);
+    store.forget_job(job).unwrap();
+    store.commit().unwrap();
+    assert!(pages(&store) < before + 10, "{} pages, {before} before", pages(&store));
+}
+
+#[test]
+fn a_newer_or_damaged_store_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    (1..200).for_each(|id| assert!(add_job(&mut store, id, &spec(1)).0 > 0));
+    store.commit().unwrap();
+    store.db().pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    assert!(matches!(Writer::open(dir.path()), Err(StoreError::Newer { found: 99, .. })));
+    let path = dir.path().join("store.sqlite");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100..3_000].fill(0xAA);
+    std::fs::write(&path, &bytes).unwrap();
+    let error = Writer::open(dir.path()).err().unwrap();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}

@@ -1,0 +1,484 @@
+//! Every change to the store. Changes collect in one transaction until [`Writer::commit`].
+
+use std::path::Path;
+
+use common::content::BlobHash;
+use common::host::HostFacts;
+use common::token::Role;
+use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState, TokenView};
+use common::{AttemptId, BlobRef, Completion, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::{AttemptResult, Peer, StoreError, connect, from_postcard, micros, schema, time, to_postcard, word};
+
+/// The one connection that writes.
+pub(crate) struct Writer {
+    db: Connection,
+    open: bool,
+}
+
+/// A job that is to be remembered.
+pub(crate) struct NewJob<'a> {
+    /// The client's id for the submission.
+    pub(crate) request: RequestId,
+    /// BLAKE3 of the spec.
+    pub(crate) body_hash: [u8; 32],
+    /// Who submits.
+    pub(crate) user: &'a str,
+    /// What.
+    pub(crate) spec: &'a JobSpec,
+    /// When.
+    pub(crate) now: Time,
+}
+
+/// What changes of a job over its life.
+pub(crate) struct JobRow<'a> {
+    /// Its state.
+    pub(crate) state: JobState,
+    /// Its counts.
+    pub(crate) tasks: &'a TaskCounts,
+    /// When its first attempt was assigned.
+    pub(crate) started: Option<Time>,
+    /// When it was settled.
+    pub(crate) ended: Option<Time>,
+    /// What was predicted at its start.
+    pub(crate) predicted_makespan: Option<Span>,
+    /// Attempts so far.
+    pub(crate) attempts: u64,
+    /// Duplicates among them.
+    pub(crate) duplicates: u64,
+    /// Why it is in its state.
+    pub(crate) reason: Option<&'a str>,
+}
+
+/// An attempt that is to be started.
+pub(crate) struct NewAttempt<'a> {
+    /// Which.
+    pub(crate) attempt: AttemptId,
+    /// Where.
+    pub(crate) host: HostId,
+    /// Whether another one of its task lives.
+    pub(crate) duplicate: bool,
+    /// When.
+    pub(crate) now: Time,
+    /// Why.
+    pub(crate) why: &'a str,
+}
+
+/// What a token was good for.
+pub(crate) enum Redeemed {
+    /// A new identity; the token's use is counted.
+    Peer(Peer),
+    /// Nothing; why.
+    Refused(&'static str),
+}
+
+impl Writer {
+    /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
+    pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join("store.sqlite");
+        let mut db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+        let damaged = |what: String| StoreError::Damaged { path: path.clone(), what };
+        let health: String =
+            db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|e| damaged(e.to_string()))?;
+        if health != "ok" {
+            return Err(damaged(health));
+        }
+        // Takes effect only before the first table is made.
+        db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        schema::migrate(&mut db)?;
+        Ok(Self { db, open: false })
+    }
+
+    /// Makes everything since the last commit durable. Without changes it does nothing and says so.
+    pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
+        let changed = std::mem::take(&mut self.open);
+        if changed {
+            self.db.execute_batch("COMMIT")?;
+        }
+        Ok(changed)
+    }
+
+    pub(super) fn db(&self) -> &Connection {
+        &self.db
+    }
+
+    fn change(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+        if !self.open {
+            self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            self.open = true;
+        }
+        Ok(self.db.prepare_cached(sql)?.execute(values)?)
+    }
+
+    /// A remembered value; `make` gives it the first time.
+    pub(crate) fn meta<const N: usize>(
+        &mut self,
+        key: &str,
+        make: impl FnOnce() -> [u8; N],
+    ) -> Result<[u8; N], StoreError> {
+        let found: Option<Vec<u8>> =
+            self.db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?;
+        match found {
+            Some(bytes) => {
+                bytes.try_into().map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length")))
+            }
+            None => {
+                let value = make();
+                self.set_meta(key, &value)?;
+                Ok(value)
+            }
+        }
+    }
+
+    fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.change("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", params![key, value]).map(drop)
+    }
+
+    /// Counts this start of the master.
+    pub(crate) fn next_incarnation(&mut self) -> Result<Incarnation, StoreError> {
+        let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
+        self.set_meta("incarnation", &(last + 1).to_le_bytes())?;
+        Ok(Incarnation(last + 1))
+    }
+
+    /// The job that this request made before, with the hash of its body.
+    pub(crate) fn job_of_request(&self, request: RequestId) -> Result<Option<(JobId, [u8; 32])>, StoreError> {
+        let sql = "SELECT id, body_hash FROM job WHERE request = ?";
+        Ok(self.db.query_row(sql, [request.0.as_bytes()], |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?)
+    }
+
+    /// Remembers a job and every blob that it needs.
+    pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
+        let (spec, rules) = (new.spec, &new.spec.rules);
+        let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
+        self.change(
+            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                new.request.0.as_bytes(),
+                new.body_hash,
+                spec.name,
+                new.user,
+                rules.policy,
+                rules.priority,
+                to_postcard(spec)?,
+                total,
+                JobState::Waiting.to_string(),
+                micros(new.now)
+            ],
+        )?;
+        let job = JobId(u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?);
+        if let common::job::Work::Command(command) = &spec.work {
+            self.use_blobs(job, command.blobs())?;
+        }
+        Ok(job)
+    }
+
+    fn use_blobs(&mut self, job: JobId, blobs: impl Iterator<Item = BlobRef>) -> Result<(), StoreError> {
+        for blob in blobs {
+            self.change("INSERT OR IGNORE INTO blob_use (hash, job) VALUES (?, ?)", params![blob.hash.0, job.0])?;
+        }
+        Ok(())
+    }
+
+    /// Writes what has changed of a job.
+    pub(crate) fn update_job(&mut self, job: JobId, row: &JobRow<'_>) -> Result<(), StoreError> {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        self.change(
+            "UPDATE job SET state = ?, reason = ?, started = ?, ended = ?, predicted_makespan = ?, attempts = ?,
+             duplicates = ?, finished = ?, failed = ?, cancelled = ? WHERE id = ?",
+            params![
+                row.state.to_string(),
+                row.reason,
+                row.started.map(micros),
+                row.ended.map(micros),
+                row.predicted_makespan.map(|s| count(s.0)),
+                count(row.attempts),
+                count(row.duplicates),
+                count(row.tasks.finished),
+                count(row.tasks.failed),
+                count(row.tasks.cancelled),
+                job.0
+            ],
+        )
+        .map(drop)
+    }
+
+    /// Removes a job with everything of it, and gives the blobs that nobody needs any more.
+    pub(crate) fn forget_job(&mut self, job: JobId) -> Result<Vec<BlobHash>, StoreError> {
+        let orphans = {
+            let mut query = self.db.prepare_cached(
+                "SELECT hash FROM blob_use u WHERE job = ?1
+                 AND NOT EXISTS (SELECT 1 FROM blob_use o WHERE o.hash = u.hash AND o.job <> ?1)",
+            )?;
+            let rows = query.query_map([job.0], |row| row.get(0).map(BlobHash))?;
+            rows.collect::<Result<Vec<_>, _>>()?
+        };
+        for table in ["attempt", "settled", "blob_use"] {
+            self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
+        }
+        self.change("DELETE FROM job WHERE id = ?", [job.0])?;
+        // Gives the freed pages back to the file system, one with each step.
+        let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
+        let mut steps = vacuum.query([])?;
+        while steps.next()?.is_some() {}
+        Ok(orphans)
+    }
+
+    /// Remembers an attempt before it is started.
+    pub(crate) fn add_attempt(&mut self, new: &NewAttempt<'_>) -> Result<(), StoreError> {
+        let id = new.attempt;
+        self.change(
+            "INSERT INTO attempt (job, task, number, incarnation, host, state, duplicate, assigned, start_why)
+             VALUES (?, ?, ?, ?, ?, 'assigned', ?, ?, ?)",
+            params![
+                id.task.job.0,
+                id.task.index,
+                id.number,
+                id.incarnation.0,
+                new.host.0,
+                new.duplicate,
+                micros(new.now),
+                new.why
+            ],
+        )
+        .map(drop)
+    }
+
+    /// Notes that an attempt's command was started.
+    pub(crate) fn attempt_started(&mut self, id: AttemptId, now: Time) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET state = 'running', started = ? WHERE job = ? AND task = ? AND number = ?
+             AND started IS NULL AND ended IS NULL",
+            params![micros(now), id.task.job.0, id.task.index, id.number],
+        )
+        .map(drop)
+    }
+
+    /// Notes that an attempt is live no more.
+    pub(crate) fn attempt_ended(
+        &mut self,
+        id: AttemptId,
+        state: AttemptState,
+        now: Time,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET state = ?, ended = ?, end_why = ? WHERE job = ? AND task = ? AND number = ?",
+            params![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
+        )
+        .map(drop)
+    }
+
+    /// Keeps what a completed attempt did and left.
+    pub(crate) fn attempt_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+        let id = completion.attempt;
+        let result = AttemptResult {
+            stdout: completion.stdout.clone(),
+            stderr: completion.stderr.clone(),
+            files: completion.outputs.clone(),
+        };
+        let started = ended - (completion.ran + completion.suspended);
+        let result = if result == AttemptResult::default() { None } else { Some(to_postcard(&result)?) };
+        self.change(
+            "UPDATE attempt SET started = ?, ended = ?, ran = ?, cpu = ?, suspended = ?, exit_code = ?, result = ?
+             WHERE job = ? AND task = ? AND number = ?",
+            params![
+                micros(started),
+                micros(ended),
+                completion.ran.0 as i64,
+                completion.cpu.0 as i64,
+                completion.suspended.0 as i64,
+                completion.outcome.exit_code(),
+                result,
+                id.task.job.0,
+                id.task.index,
+                id.number
+            ],
+        )?;
+        self.use_blobs(id.task.job, completion.blobs())
+    }
+
+    /// Notes tasks that failed or were cancelled.
+    pub(crate) fn settle(&mut self, job: JobId, tasks: &IdSet, state: TaskState, why: &str) -> Result<(), StoreError> {
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "INSERT OR REPLACE INTO settled (job, first, last, state, why) VALUES (?, ?, ?, ?, ?)",
+                params![job.0, first, last, state.to_string(), why],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no more.
+    pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        let rows = super::reader::settled_rows(&self.db, job)?;
+        self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
+        for row in rows {
+            let mut left = row.tasks;
+            left.subtract(tasks);
+            self.settle(job, &left, row.state, &row.why)?;
+        }
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "UPDATE attempt SET charged = 0 WHERE job = ? AND task BETWEEN ? AND ?",
+                params![job.0, first, last],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The job as the store has it.
+    pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec)>, StoreError> {
+        let Some(view) = super::reader::job_view(&self.db, job)? else { return Ok(None) };
+        let spec: Vec<u8> = self.db.query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| row.get(0))?;
+        Ok(Some((view, from_postcard(&spec)?)))
+    }
+
+    /// Keeps what a host says of itself.
+    pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> Result<(), StoreError> {
+        self.change("UPDATE host SET facts = ? WHERE id = ?", params![to_postcard(facts)?, host.0]).map(drop)
+    }
+
+    /// Keeps whether a host gets new work.
+    pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> Result<(), StoreError> {
+        self.change("UPDATE host SET draining = ? WHERE id = ?", params![draining, host.0]).map(drop)
+    }
+
+    /// Keeps how a host has done.
+    pub(crate) fn host_counts(
+        &mut self,
+        host: HostId,
+        finished: u64,
+        lost: u64,
+        heard: Time,
+    ) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE host SET finished = ?, lost = ?, heard = ? WHERE id = ?",
+            params![finished as i64, lost as i64, micros(heard), host.0],
+        )
+        .map(drop)
+    }
+
+    /// Makes a token whose secret hashes to this.
+    pub(crate) fn add_token(
+        &mut self,
+        secret_hash: [u8; 32],
+        role: Role,
+        name: &str,
+        uses: u32,
+        expires: Time,
+    ) -> Result<TokenView, StoreError> {
+        self.change(
+            "INSERT INTO token (secret_hash, role, name, uses_left, expires) VALUES (?, ?, ?, ?, ?)",
+            params![secret_hash, role.to_string(), name, uses, micros(expires)],
+        )?;
+        let id = u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?;
+        Ok(TokenView { id, role, name: name.to_owned(), uses_left: uses, expires, revoked: false })
+    }
+
+    /// Makes a token useless; false where there is none.
+    pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
+        Ok(self.change("UPDATE token SET revoked = 1 WHERE id = ?", [id])? > 0)
+    }
+
+    /// Every token.
+    pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        let mut query =
+            self.db.prepare_cached("SELECT id, role, name, uses_left, expires, revoked FROM token ORDER BY id")?;
+        let mut rows = query.query([])?;
+        let mut tokens = Vec::new();
+        while let Some(row) = rows.next()? {
+            tokens.push(TokenView {
+                id: row.get(0)?,
+                role: word(&row.get::<_, String>(1)?)?,
+                name: row.get(2)?,
+                uses_left: row.get(3)?,
+                expires: time(row.get(4)?),
+                revoked: row.get(5)?,
+            });
+        }
+        Ok(tokens)
+    }
+
+    /// Uses up one use of a token for a new identity with this key and (made unique) name.
+    pub(crate) fn redeem(
+        &mut self,
+        token: u32,
+        secret_hash: [u8; 32],
+        name: &str,
+        key_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Redeemed, StoreError> {
+        let stored: Option<[u8; 32]> =
+            self.db.query_row("SELECT secret_hash FROM token WHERE id = ?", [token], |row| row.get(0)).optional()?;
+        // blake3's hashes compare in constant time.
+        let right = stored.is_some_and(|stored| blake3::Hash::from(stored) == blake3::Hash::from(secret_hash));
+        let Some(view) = self.tokens()?.into_iter().find(|t| right && t.id == token) else {
+            return Ok(Redeemed::Refused("there is no such join token"));
+        };
+        if view.revoked {
+            return Ok(Redeemed::Refused("the join token was revoked"));
+        }
+        if view.uses_left == 0 {
+            return Ok(Redeemed::Refused("the join token has been used up"));
+        }
+        if view.expires < now {
+            return Ok(Redeemed::Refused("the join token has expired"));
+        }
+        self.change("UPDATE token SET uses_left = uses_left - 1 WHERE id = ?", [token])?;
+        self.add_peer(view.role, name, key_hash, now).map(Redeemed::Peer)
+    }
+
+    /// Makes an identity known.
+    pub(crate) fn add_peer(
+        &mut self,
+        role: Role,
+        name: &str,
+        key_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Peer, StoreError> {
+        let id = Uuid::from_bytes(rand::random());
+        let name = self.unique_name(name)?;
+        let host = match role {
+            Role::Worker => {
+                self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
+                Some(HostId(
+                    u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?,
+                ))
+            }
+            Role::Client | Role::Admin => None,
+        };
+        self.change(
+            "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
+            params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
+        )?;
+        Ok(Peer { id, role, name, key_hash, host })
+    }
+
+    fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
+        let mut taken = self.db.prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
+        let mut name = wished.to_owned();
+        for n in 2.. {
+            if !taken.exists([&name])? {
+                break;
+            }
+            name = format!("{wished}-{n}");
+        }
+        Ok(name)
+    }
+
+    /// The identity with this number, unless it was revoked.
+    pub(crate) fn peer(&self, id: Uuid) -> Result<Option<Peer>, StoreError> {
+        let sql = "SELECT role, name, key_hash, host FROM peer WHERE uuid = ? AND revoked = 0";
+        let found = self.db.prepare_cached(sql)?.query_row([id.as_bytes()], |row| {
+            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get::<_, Option<u32>>(3)?))
+        });
+        let Some((role, name, key_hash, host)) = found.optional()? else { return Ok(None) };
+        Ok(Some(Peer { id, role: word(&role)?, name, key_hash, host: host.map(HostId) }))
+    }
+}

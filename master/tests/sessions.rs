@@ -1,0 +1,413 @@
+//! A real master on loopback, spoken to by scripted workers and clients over real QUIC: who is let in, what is kept over
+//! a restart, and what is answered to those who misbehave.
+
+#![allow(clippy::unwrap_used)] // A test's panic is its message.
+
+use std::time::Duration;
+
+use common::attempt::{Completion, Held, Outcome, Phase, Stream};
+use common::host::{Confinement, HostFacts, OwnerState};
+use common::job::{Rules, Work};
+use common::selector::Selector;
+use common::token::{JoinToken, Role};
+use common::view::JobState;
+use common::wire::client::{Reply, Request, Submission};
+use common::wire::stream::Open;
+use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
+use common::wire::{RefusalCode, Versions};
+use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
+use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
+use master::{Config, Interval};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The door: a master in a directory of its own.
+struct Master {
+    dir: tempfile::TempDir,
+    running: Option<Running>,
+}
+
+type Running = (oneshot::Sender<()>, JoinHandle<Result<(), master::MasterError>>);
+
+impl Master {
+    async fn start() -> Self {
+        let mut master = Self { dir: tempfile::tempdir().unwrap(), running: None };
+        master.again().await;
+        master
+    }
+
+    /// Starts it on what lies in its directory.
+    async fn again(&mut self) {
+        let interval = |ms| Interval(Duration::from_millis(ms));
+        let config = Config {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            http: None,
+            heartbeat: interval(200),
+            suspect_after: interval(60_000),
+            lease: interval(120_000),
+            ..Config::default()
+        };
+        let address = self.dir.path().join("master/address");
+        let _ = std::fs::remove_file(&address);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let dir = self.dir.path().to_owned();
+        let run = tokio::spawn(async move { master::run(dir, config, async { drop(stopped.await) }).await });
+        self.running = Some((stop, run));
+        within(async {
+            while !address.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
+    async fn stop(&mut self) {
+        let (stop, run) = self.running.take().unwrap();
+        drop(stop);
+        within(run).await.unwrap().unwrap();
+    }
+
+    fn address(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("master/address")).unwrap().trim().to_owned()
+    }
+
+    async fn admin(&self) -> Client {
+        Client::connect(&Identity::load(&self.dir.path().join("client")).unwrap()).await.unwrap()
+    }
+
+    async fn token(&self, role: Role, uses: u32) -> JoinToken {
+        let request = Request::TokenCreate { role, ttl: Span::from_secs(60), uses, name: "t".into() };
+        match self.admin().await.ask(&request).await.unwrap().remove(0) {
+            Reply::Token(token, _) => token,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn enrol(&self, role: Role, name: &str) -> Identity {
+        link::enrol(&self.address(), &self.token(role, 1).await, name).await.unwrap()
+    }
+
+    /// A worker of two slots, welcome.
+    async fn worker(&self, identity: &Identity, held: Vec<Held>) -> Worker {
+        let mut identity = Identity {
+            certificate: identity.certificate.clone(),
+            key: identity.key.clone_key(),
+            ca: identity.ca.clone(),
+            link: identity.link.clone(),
+        };
+        identity.link.master = self.address();
+        let connection = link::connect(&identity, Purpose::Worker).await.unwrap();
+        let mut control = connection.open(&Open::Control).await.unwrap();
+        control.tx.send(&hello(held)).await.unwrap();
+        let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
+        assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
+        Worker { connection, control, welcome, waiting: Vec::new() }
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for twenty seconds")
+}
+
+fn hello(held: Vec<Held>) -> ToMaster {
+    let facts = HostFacts {
+        name: "w".into(),
+        slots: 2,
+        speed: Speed::REFERENCE,
+        clock_mhz: 1_500,
+        cores: 2,
+        memory_mib: 1_024,
+        os: "test".into(),
+        confinement: Confinement::Process,
+    };
+    ToMaster::Hello { versions: Versions::ours(), facts, owner: OwnerState::Away, held }
+}
+
+struct Worker {
+    connection: Connection,
+    control: Channel,
+    welcome: ToWorker,
+    waiting: Vec<Assignment>,
+}
+
+impl Worker {
+    async fn next(&mut self) -> ToWorker {
+        let message = within(self.control.rx.expect()).await.unwrap();
+        if let ToWorker::Assign(some) = &message {
+            self.waiting.extend(some.iter().cloned());
+        }
+        message
+    }
+
+    async fn assignments(&mut self, count: usize) -> Vec<Assignment> {
+        while self.waiting.len() < count {
+            self.next().await;
+        }
+        self.waiting.drain(..count).collect()
+    }
+
+    async fn deliver(&mut self, attempt: AttemptId) {
+        let completion = Completion {
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: Span::from_millis(5),
+            suspended: Span::ZERO,
+            cpu: Span::from_millis(4),
+            stdout: Stream::default(),
+            stderr: Stream::default(),
+            outputs: Vec::new(),
+        };
+        self.control.tx.send(&ToMaster::Delivered(vec![Delivery { completion, ago: Span::ZERO }])).await.unwrap();
+    }
+
+    async fn acknowledged(&mut self, attempt: AttemptId) {
+        loop {
+            if let ToWorker::Acknowledged(ids) = self.next().await
+                && ids.contains(&attempt)
+            {
+                return;
+            }
+        }
+    }
+}
+
+fn noops(count: u32) -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, count), items: Vec::new() };
+    JobSpec { name: "bag".into(), tasks, work: Work::Noop, rules: Rules::default() }
+}
+
+fn submission(id: u128, spec: &JobSpec) -> Request {
+    let id = RequestId(uuid::Uuid::from_u128(id));
+    Request::Submit { id, spec: Submission::Inline(Box::new(spec.clone())), dry_run: false }
+}
+
+async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, bool), LinkError> {
+    match client.ask(&submission(id, spec)).await?.remove(0) {
+        Reply::Submitted { job: Some(job), again, .. } => Ok((job, again)),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn state(client: &Client, job: JobId) -> JobState {
+    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    match within(client.ask(&Request::Jobs { jobs, states: Vec::new() })).await.unwrap().remove(0) {
+        Reply::Jobs(views) => views[0].state,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn code(error: &LinkError) -> RefusalCode {
+    match error {
+        LinkError::Refused(refusal) => refusal.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn held(attempt: AttemptId) -> Held {
+    Held { attempt, phase: Phase::Running, ran: Span::ZERO, progress: None }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
+    let master = Master::start().await;
+    let client = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    assert_eq!((client.user(), client.role()), ("ann", Role::Client));
+    let (job, _) = submit(&client, 1, &noops(3)).await.unwrap();
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    for _ in 0..3 {
+        let assignment = worker.assignments(1).await.remove(0);
+        worker.deliver(assignment.attempt).await;
+    }
+    let watch = Request::Watch { jobs: Selector::Last, quiet: true, timeout: None };
+    let last = within(client.ask(&watch)).await.unwrap().pop();
+    assert!(matches!(last, Some(Reply::Jobs(views)) if views[0].job == job && views[0].state == JobState::Finished));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
+    submit(&master.admin().await, 3, &noops(1)).await.unwrap();
+    let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
+    ann.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
+    let listed = ann.ask(&Request::Jobs { jobs: Selector::Ids(IdSet::new()), states: Vec::new() }).await.unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!(views.iter().map(|view| view.job).collect::<Vec<_>>(), [open]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_ca() {
+    let master = Master::start().await;
+    let token = master.token(Role::Worker, 1).await;
+    let guessed = JoinToken { secret: [1; 16], ..token.clone() };
+    assert_eq!(code(&link::enrol(&master.address(), &guessed, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
+    let elsewhere = JoinToken { ca_key_hash: [9; 32], ..token.clone() };
+    assert!(matches!(link::enrol(&master.address(), &elsewhere, "pc").await, Err(LinkError::WrongMaster { .. })));
+    let bad_name = link::enrol(&master.address(), &token, "../x").await.err().unwrap();
+    assert_eq!(code(&bad_name), RefusalCode::Invalid);
+    let first = link::enrol(&master.address(), &token, "pc").await.unwrap();
+    assert_eq!((first.link.name.as_str(), first.link.role), ("pc", Role::Worker));
+    assert_eq!(code(&link::enrol(&master.address(), &token, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
+    let revoked = master.token(Role::Worker, 5).await;
+    master.admin().await.ask(&Request::TokenRevoke { id: revoked.id }).await.unwrap();
+    assert_eq!(code(&link::enrol(&master.address(), &revoked, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
+    assert_eq!(master.enrol(Role::Worker, "pc").await.link.name, "pc-2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_racing_redeemers_exactly_one_wins() {
+    let master = Master::start().await;
+    for _ in 0..5 {
+        let token = master.token(Role::Worker, 1).await;
+        let address = master.address();
+        let (a, b) = tokio::join!(link::enrol(&address, &token, "a"), link::enrol(&address, &token, "b"));
+        assert_eq!(u32::from(a.is_ok()) + u32::from(b.is_ok()), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_gets_only_what_is_its_own() {
+    let master = Master::start().await;
+    let (worker, ann) = (master.enrol(Role::Worker, "pc").await, master.enrol(Role::Client, "ann").await);
+    assert!(Client::connect(&worker).await.is_err(), "a worker asked as a client");
+    let connection = link::connect(&ann, Purpose::Worker).await.unwrap();
+    let error = within(connection.closed()).await.to_string();
+    assert!(error.contains("role client may not"), "{error}");
+    let ann = Client::connect(&ann).await.unwrap();
+    for forbidden in [
+        Request::TokenList,
+        Request::TokenCreate { role: Role::Admin, ttl: Span::from_secs(9), uses: 1, name: String::new() },
+        Request::Drain { host: "pc".into() },
+    ] {
+        assert_eq!(code(&ann.ask(&forbidden).await.err().unwrap()), RefusalCode::NotAuthorised, "{forbidden:?}");
+    }
+    let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let others = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let look = Request::Jobs { jobs: others.clone(), states: Vec::new() };
+    assert_eq!(code(&ann.ask(&look).await.err().unwrap()), RefusalCode::NotFound);
+    assert_eq!(
+        code(&ann.ask(&Request::Cancel { jobs: others, tasks: None }).await.err().unwrap()),
+        RefusalCode::NotFound
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_identity_of_another_grid_is_refused() {
+    let (here, there) = (Master::start().await, Master::start().await);
+    let mut stranger = there.enrol(Role::Client, "eve").await;
+    stranger.link.master = here.address();
+    assert!(matches!(Client::connect(&stranger).await, Err(LinkError::WrongMaster { .. })));
+    // Even one that trusts this master's CA, but has its certificate from the other.
+    stranger.ca = here.enrol(Role::Client, "ann").await.ca;
+    assert!(Client::connect(&stranger).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_request_gives_the_same_job_also_after_a_restart() {
+    let mut master = Master::start().await;
+    let first = submit(&master.admin().await, 7, &noops(2)).await.unwrap();
+    assert!(!first.1);
+    assert_eq!(submit(&master.admin().await, 7, &noops(2)).await.unwrap(), (first.0, true));
+    assert_eq!(code(&submit(&master.admin().await, 7, &noops(3)).await.err().unwrap()), RefusalCode::Conflict);
+    master.stop().await;
+    master.again().await;
+    assert_eq!(submit(&master.admin().await, 7, &noops(2)).await.unwrap(), (first.0, true));
+    assert_eq!(submit(&master.admin().await, 8, &noops(2)).await.unwrap().0, JobId(first.0.0 + 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_finished() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let (job, _) = submit(&master.admin().await, 1, &noops(3)).await.unwrap();
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let given = worker.assignments(2).await;
+    worker.deliver(given[0].attempt).await;
+    worker.acknowledged(given[0].attempt).await;
+    master.stop().await;
+    assert!(matches!(within(worker.connection.closed()).await, LinkError::Closed(_)));
+    master.again().await;
+    let rest: Vec<Assignment> = given[1..].to_vec();
+    let mut worker = master.worker(&pc, rest.iter().map(|a| held(a.attempt)).collect()).await;
+    assert!(
+        matches!(&worker.welcome, ToWorker::Welcome { abandon, incarnation, .. } if abandon.is_empty() && incarnation.0 == 2)
+    );
+    worker.deliver(rest[0].attempt).await;
+    // The third task is all that is left to be given out, unless it was given out before the restart.
+    let third = worker.assignments(1).await.remove(0);
+    assert_eq!(third.attempt.task.index, 3);
+    worker.deliver(third.attempt).await;
+    worker.acknowledged(third.attempt).await;
+    assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completions_that_were_never_asked_for_change_nothing_and_are_answered() {
+    let master = Master::start().await;
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut other = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let (given, thief) = tokio::select! {
+        given = worker.assignments(1) => (given[0].attempt, false),
+        given = other.assignments(1) => (given[0].attempt, true),
+    };
+    let (owner, thief) = if thief { (&mut other, &mut worker) } else { (&mut worker, &mut other) };
+    let never = AttemptId { number: 99, ..given };
+    for wrong in [given, never] {
+        thief.deliver(wrong).await;
+        thief.acknowledged(wrong).await;
+    }
+    assert_eq!(state(&master.admin().await, job).await, JobState::Running);
+    for _ in 0..2 {
+        owner.deliver(given).await;
+        owner.acknowledged(given).await;
+    }
+    assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_program_is_told_what_to_upgrade() {
+    let master = Master::start().await;
+    let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker).await.unwrap();
+    let mut control = connection.open(&Open::Control).await.unwrap();
+    let ToMaster::Hello { facts, owner, held, .. } = hello(Vec::new()) else { unreachable!() };
+    let versions = Versions { min: 0, max: 0, program: "0.0.9".into() };
+    control.tx.send(&ToMaster::Hello { versions, facts, owner, held }).await.unwrap();
+    let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
+    assert!(
+        matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_is_verified_kept_once_and_given_back() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let blob = client.put_bytes(&bytes).await.unwrap();
+    assert_eq!(client.put_bytes(&bytes).await.unwrap(), blob);
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("back");
+    client.fetch(blob, &target).await.unwrap();
+    assert_eq!(std::fs::read(&target).unwrap(), bytes);
+    // A transfer that broke off goes on where it was.
+    let other = dir.path().join("other");
+    std::fs::write(dir.path().join(format!("other.{}.part", blob.hash)), &bytes[..1_000_000]).unwrap();
+    client.fetch(blob, &other).await.unwrap();
+    assert_eq!(std::fs::read(&other).unwrap(), bytes);
+    let lie = link::content::put_bytes(client.connection(), b"other", common::BlobRef { size: 5, ..blob }).await;
+    assert_eq!(code(&lie.err().unwrap()), RefusalCode::Invalid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_master_on_the_same_directory_is_refused() {
+    let master = Master::start().await;
+    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), http: None, ..Config::default() };
+    let second = within(master::run(master.dir.path().to_owned(), config, std::future::pending())).await;
+    assert!(matches!(second, Err(master::MasterError::Running { .. })));
+}

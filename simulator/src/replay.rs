@@ -1,0 +1,56 @@
+//! Feeds a recorded run to a fresh scheduler. What is not here: any rule of scheduling.
+
+use common::{Incarnation, Time};
+use scheduler::{Effect, Event, Scheduler, Settings};
+use serde::{Deserialize, Serialize};
+
+/// A recorded run: what the scheduler was made of, and every event with its time, in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The scheduler's settings.
+    pub settings: Settings,
+    /// The incarnation that its attempts carried.
+    pub incarnation: Incarnation,
+    /// Microseconds since the run's origin, and what happened.
+    pub events: Vec<(Time, Event)>,
+}
+
+/// The effects that the run has, event by event. A scheduler is a function of its record: the same record gives the
+/// same effects, whoever drives it.
+pub fn replay(record: &Record) -> Vec<Vec<Effect>> {
+    let mut scheduler = Scheduler::new(record.settings.clone(), record.incarnation);
+    let step = |(now, event): &(Time, Event)| {
+        let mut effects = Vec::new();
+        scheduler.step(*now, event.clone(), &mut effects);
+        effects
+    };
+    record.events.iter().map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::host::OwnerState;
+    use common::job::Rules;
+    use common::{HostId, IdSet, JobId, Speed};
+    use scheduler::event::Bag;
+
+    #[test]
+    fn a_record_that_was_written_down_and_read_back_has_the_same_effects() {
+        let bag = Bag { tasks: IdSet::from_range(1, 5), rules: Rules::default() };
+        let joined = Event::HostJoined {
+            host: HostId(1),
+            slots: 2,
+            speed: Speed::REFERENCE,
+            owner: OwnerState::Away,
+            held: Vec::new(),
+        };
+        let events =
+            vec![(Time(1), Event::JobSubmitted { job: JobId(1), bag }), (Time(2), joined), (Time(3), Event::Tick)];
+        let record = Record { settings: Settings::default(), incarnation: Incarnation(1), events };
+        let again: Record = postcard::from_bytes(&postcard::to_stdvec(&record).unwrap()).unwrap();
+        let effects = replay(&record);
+        assert_eq!(effects, replay(&again));
+        assert!(effects[1].iter().filter(|effect| matches!(effect, Effect::Start { .. })).count() == 2, "{effects:?}");
+    }
+}

@@ -1,0 +1,144 @@
+//! The others: programs that spawn processes, and the Python peers of `peers.py`. Each is there, or says why not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+/// The releases that are measured.
+const PACKAGES: [&str; 2] = ["hyperqueue==0.27.0", "distributed==2026.8.0"];
+
+/// A directory below `target/` with the Python peers in it.
+pub(crate) fn python() -> Result<PathBuf, String> {
+    let venv = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peers"));
+    let python = venv.join("bin/python");
+    let installed = run(Command::new(&python).args(["-c", "import hyperqueue, distributed"]));
+    if installed.is_err() {
+        eprintln!("installing {PACKAGES:?} from PyPI into {}", venv.display());
+        run(Command::new("python3").args(["-m", "venv"]).arg(venv))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+    }
+    Ok(python)
+}
+
+/// Makes sure that GNU parallel is there.
+pub(crate) fn parallel() -> Result<(), String> {
+    let there = || run(Command::new("parallel").arg("--version"));
+    if there().is_err() && rustix::process::getuid().is_root() {
+        eprintln!("installing parallel with apt-get");
+        run(Command::new("apt-get").args(["install", "--quiet", "--yes", "parallel"]))?;
+    }
+    there().map_err(|_| "GNU parallel is not installed, and only root can".to_owned())
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
+    let error = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(error()) }
+}
+
+/// Runs `true` `count` times with a program that reads its arguments from standard input, line by line.
+pub(crate) fn pipe(program: &[&str], count: u32) -> Result<(), String> {
+    let mut command = Command::new(program[0]);
+    let piped = command.args(&program[1..]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = piped.spawn().map_err(|e| e.to_string())?;
+    let lines: String = (0..count).map(|n| format!("{n}\n")).collect();
+    child.stdin.take().expect("piped").write_all(lines.as_bytes()).map_err(|e| e.to_string())?;
+    let status = child.wait().map_err(|e| e.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", program[0])) }
+}
+
+/// A cluster of a Python peer with a client that is connected to it.
+pub(crate) struct Peer {
+    cluster: Lines,
+    client: Lines,
+}
+
+impl Peer {
+    /// Starts `kind`: `hyperqueue` or `dask`.
+    pub(crate) fn start(python: &Path, kind: &str, slots: u32) -> Result<Self, String> {
+        let mut cluster = Lines::start(python, &format!("{kind}-cluster"), &slots.to_string())?;
+        let hello = cluster.read()?;
+        let address = hello["address"].as_str().ok_or("the cluster says no address")?.to_owned();
+        let mut client = Lines::start(python, &format!("{kind}-client"), &address)?;
+        client.read()?;
+        Ok(Self { cluster, client })
+    }
+
+    /// Lets the client do something; gives the seconds that it measured itself.
+    pub(crate) fn ask(&mut self, what: &str, count: u32) -> Result<Vec<f64>, String> {
+        let answer = self.client.ask(&format!("{what} {count}"))?;
+        let seconds = answer["seconds"].as_array().ok_or("the client says no seconds")?;
+        Ok(seconds.iter().filter_map(Value::as_f64).collect())
+    }
+
+    /// The processes whose cost is the peer's.
+    pub(crate) fn processes(&self) -> [u32; 2] {
+        [self.cluster.child.id(), self.client.child.id()]
+    }
+
+    /// The process that holds the queue.
+    pub(crate) fn server(&self) -> u32 {
+        self.cluster.child.id()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A client first; a cluster ends by itself when its standard input does, and takes its workers with it.
+        let _ = self.client.child.kill();
+        let _ = self.client.child.wait();
+    }
+}
+
+struct Lines {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Lines {
+    fn start(python: &Path, part: &str, argument: &str) -> Result<Self, String> {
+        let script = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/peers.py"));
+        let mut command = Command::new(python);
+        command.arg(script).args([part, argument]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = piped.spawn().map_err(|e| e.to_string())?;
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        Ok(Self { child, input, output })
+    }
+
+    /// The next line that is JSON; peers print other things in between.
+    fn read(&mut self) -> Result<Value, String> {
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).map_err(|e| e.to_string())? == 0 {
+                return Err("the peer ended".to_owned());
+            }
+            if line.starts_with('{') {
+                return serde_json::from_str(&line).map_err(|e| e.to_string());
+            }
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> Result<Value, String> {
+        let input = self.input.as_mut().ok_or("the peer's input is closed")?;
+        writeln!(input, "{line}").map_err(|e| e.to_string())?;
+        self.read()
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.input = None;
+        let ended = || self.child.try_wait().ok().flatten().map(|_| ());
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(15);
+        let mut ended = ended;
+        while ended().is_none() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

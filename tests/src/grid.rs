@@ -1,0 +1,287 @@
+//! A grid of real processes: one master, some workers, and commands that speak to them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{Output, Started, clean, eventually};
+
+/// How long a master or worker may take until it is there.
+const STARTUP: Duration = Duration::from_secs(30);
+
+/// Times short enough that a test sees a lease run out.
+const FAST_MASTER: &str = "\
+heartbeat = \"500ms\"
+suspect_after = \"2s\"
+lease = \"4s\"
+";
+
+/// A master, its workers, and a user with a client's certificate. Everything is killed and removed when it is dropped;
+/// if the test failed, what the servers said is printed first.
+pub struct Grid {
+    dir: TempDir,
+    listen: String,
+    http: String,
+    master: Option<Started>,
+    workers: BTreeMap<String, Started>,
+}
+
+/// A worker that is about to be started.
+#[must_use]
+pub struct WorkerSetup<'a> {
+    grid: &'a mut Grid,
+    name: String,
+    slots: u32,
+    config: String,
+}
+
+impl Grid {
+    /// A grid with a master that answers, a user that is logged in, and no workers.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub fn start() -> Self {
+        Self::with_master(FAST_MASTER)
+    }
+
+    /// The same, the master with this configuration.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub fn with_master(config: &str) -> Self {
+        let dir = tempfile::Builder::new().prefix("deskgrid-test-").tempdir().expect("a temporary directory");
+        let (listen, http) = free_addresses();
+        let mut grid = Self { dir, listen, http, master: None, workers: BTreeMap::new() };
+        fs::write(grid.dir.path().join("master.toml"), config).expect("a file can be written");
+        grid.start_master();
+        grid.login("user");
+        grid
+    }
+
+    /// The directory in which everything of this grid lies; tests may put files there.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where the master serves HTTP.
+    pub fn http(&self) -> &str {
+        &self.http
+    }
+
+    /// Where the master listens.
+    pub fn listen(&self) -> &str {
+        &self.listen
+    }
+
+    /// The state directory of the admin, a worker or a user.
+    pub fn state(&self, who: &str) -> PathBuf {
+        self.dir.path().join("state").join(who)
+    }
+
+    /// A file below the grid's directory with this text.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(path.parent().expect("below a directory")).expect("a directory can be made");
+        fs::write(&path, text).expect("a file can be written");
+        path
+    }
+
+    /// Starts the master (again) and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn start_master(&mut self) {
+        let (listen, http) = (self.listen.clone(), self.http.clone());
+        let config = self.dir.path().join("master.toml");
+        let mut command = self.command("admin");
+        command.args(["master", "start", "--tied", "--listen", &listen, "--http", &http, "--config"]).arg(config);
+        self.master = Some(Started::server(&mut command, &self.log("master")));
+        self.as_user("admin", ["master", "wait", "--timeout", "30s"]).expect_code(0);
+    }
+
+    /// SIGKILL for the master.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn kill_master(&mut self) {
+        self.master.take().expect("a running master").kill();
+    }
+
+    /// The master's process id.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn master_pid(&self) -> u32 {
+        self.master.as_ref().expect("a running master").pid()
+    }
+
+    /// A second master on the same directory, as a command that should end by itself.
+    pub fn second_master(&self) -> Output {
+        let (listen, http) = free_addresses();
+        self.as_user("admin", ["master", "start", "--listen", &listen, "--http", &http])
+    }
+
+    /// A token for this role, good for one use.
+    ///
+    /// # Panics
+    /// If the master makes none.
+    pub fn token(&self, role: &str) -> String {
+        let made = self.as_user("admin", ["--output", "quiet", "token", "create", "--role", role]).expect_code(0);
+        made.stdout.trim().to_owned()
+    }
+
+    /// Gives `who` a client's identity.
+    ///
+    /// # Panics
+    /// If the master does not.
+    pub fn login(&self, who: &str) {
+        let token = self.token("client");
+        self.as_user(who, ["login", "--master", &self.listen, "--join", &token, "--name", who]).expect_code(0);
+    }
+
+    /// A worker of this name.
+    pub fn worker(&mut self, name: &str) -> WorkerSetup<'_> {
+        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new() }
+    }
+
+    /// The worker of this name.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn running(&mut self, worker: &str) -> &mut Started {
+        self.workers.get_mut(worker).expect("a worker of this name")
+    }
+
+    /// SIGKILL for a worker. The processes that it leaves are its own affair: tests look whether they are gone.
+    ///
+    /// # Panics
+    /// If there is none of this name.
+    pub fn kill_worker(&mut self, name: &str) {
+        self.workers.remove(name).expect("a worker of this name").kill();
+    }
+
+    /// Runs a command as the user and waits for its end.
+    pub fn deskgrid<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+        self.as_user("user", args)
+    }
+
+    /// Runs a command as the user, for a JSON answer.
+    ///
+    /// # Panics
+    /// If it fails, or answers something else.
+    #[track_caller]
+    pub fn json<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
+        let mut command = self.command("user");
+        Started::new(command.args(["--output", "json"]).args(args)).finish().expect_code(0).json()
+    }
+
+    /// Submits as the user; gives the job's number.
+    ///
+    /// # Panics
+    /// If the job is not taken.
+    #[track_caller]
+    pub fn submit<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
+        let mut command = self.command("user");
+        let done = Started::new(command.args(["--output", "quiet", "submit"]).args(args)).finish().expect_code(0);
+        done.stdout.trim().to_owned()
+    }
+
+    /// Starts a command as the user; it runs on while the test does other things.
+    pub fn background<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Started {
+        Started::new(self.command("user").args(args))
+    }
+
+    /// Runs a command with the state directory of `who` and waits for its end.
+    pub fn as_user<A: AsRef<OsStr>>(&self, who: &str, args: impl IntoIterator<Item = A>) -> Output {
+        Started::new(self.command(who).args(args)).finish()
+    }
+
+    /// Waits until `look`, shown the JSON answer to a command, finds something.
+    ///
+    /// # Panics
+    /// If it does not in time.
+    #[track_caller]
+    pub fn until<T>(&self, what: &str, args: &[&str], look: impl Fn(&Value) -> Option<T>) -> T {
+        eventually(what, Duration::from_secs(60), || look(&self.json(args)))
+    }
+
+    /// What the master and the workers have said.
+    pub fn logs(&self) -> String {
+        let files = fs::read_dir(self.dir.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log"));
+        logs.map(|path| format!("---- {}\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default())).collect()
+    }
+
+    fn log(&self, who: &str) -> PathBuf {
+        self.dir.path().join(format!("{who}.log"))
+    }
+
+    fn command(&self, who: &str) -> Command {
+        let mut command = clean("deskgrid", self.dir.path());
+        command.arg("--dir").arg(self.state(who)).current_dir(self.dir.path());
+        command
+    }
+}
+
+impl WorkerSetup<'_> {
+    /// With this many slots (else one).
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// With this configuration.
+    pub fn config(mut self, toml: &str) -> Self {
+        toml.clone_into(&mut self.config);
+        self
+    }
+
+    /// Starts it, with a token if it has no identity yet, and waits until the master knows it.
+    ///
+    /// # Panics
+    /// If the master does not get to know it.
+    pub fn start(self) {
+        let Self { grid, name, slots, config } = self;
+        let file = grid.file(&format!("{name}.toml"), config);
+        let mut command = grid.command(&name);
+        command
+            .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
+            .arg(file);
+        if !grid.state(&name).exists() {
+            command.args(["--master", &grid.listen, "--join", &grid.token("worker")]);
+        }
+        grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
+        let up = |host: &Value| host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy"));
+        eventually(&format!("worker {name} joins"), STARTUP, || {
+            let hosts = grid.json(["host", "list"]);
+            hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())
+        });
+    }
+}
+
+impl Drop for Grid {
+    fn drop(&mut self) {
+        self.workers.clear();
+        self.master = None;
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+    }
+}
+
+/// Addresses on loopback that were free a moment ago: for QUIC and for HTTP.
+fn free_addresses() -> (String, String) {
+    let udp = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("loopback has free ports");
+    let tcp = TcpListener::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("loopback has free ports");
+    (udp.to_string(), tcp.to_string())
+}

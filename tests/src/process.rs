@@ -1,0 +1,196 @@
+//! Processes: where the programs are, running one to its end, and looking for those that should be gone.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How often a condition is looked at that nothing can announce.
+const LOOK: Duration = Duration::from_millis(10);
+/// The longest that a command may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The built program `name`: beside this test's own binary, or in `DESKGRID_BIN_DIR`.
+///
+/// # Panics
+/// If it has not been built.
+pub fn program(name: &str) -> PathBuf {
+    let given = std::env::var_os("DESKGRID_BIN_DIR").map(PathBuf::from);
+    let here = std::env::current_exe().expect("this program has a path");
+    let mut dirs = given.into_iter().chain(here.ancestors().skip(1).take(2).map(Path::to_owned));
+    let found = dirs.find_map(|dir| Some(dir.join(name)).filter(|path| path.is_file()));
+    found.unwrap_or_else(|| panic!("{name} is not built: run ./test, or first `cargo build --workspace --bins`"))
+}
+
+/// What a command left.
+#[derive(Debug)]
+pub struct Output {
+    /// Its exit code; -1 where a signal ended it.
+    pub code: i32,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+}
+
+impl Output {
+    /// The one JSON value on standard output.
+    ///
+    /// # Panics
+    /// If it is not exactly one.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("not one JSON value ({e}): {self:?}"))
+    }
+
+    /// This, once it is sure that the exit code is `code`.
+    ///
+    /// # Panics
+    /// If it is another one.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+/// A process that was started; killed, and waited for, when this is dropped.
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    readers: Option<[JoinHandle<String>; 2]>,
+}
+
+impl Started {
+    /// Starts a command and collects what it prints.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn new(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let stdout = read_all(child.stdout.take().expect("piped"));
+        let stderr = read_all(child.stderr.take().expect("piped"));
+        Self { child, readers: Some([stdout, stderr]) }
+    }
+
+    /// Starts a server: it lives no longer than this process (it is told to end with its standard input) and writes
+    /// what it has to say to `log`.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn server(command: &mut Command, log: &Path) -> Self {
+        let log = fs::File::options().create(true).append(true).open(log).expect("a log file can be made");
+        let errors = log.try_clone().expect("a file has a second handle");
+        let child = command.stdin(Stdio::piped()).stdout(log).stderr(errors).spawn();
+        Self { child: child.unwrap_or_else(|e| panic!("{command:?}: {e}")), readers: None }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its exit code, if it has ended.
+    ///
+    /// # Panics
+    /// If the system does not say.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().expect("a child can be waited for").map(|status| status.code().unwrap_or(-1))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// If it takes too long; it is killed then.
+    #[track_caller]
+    pub fn finish(mut self) -> Output {
+        let code = eventually("the command ends", PATIENCE, || self.ended());
+        let [stdout, stderr] = self.readers.take().expect("only servers have none").map(|r| r.join().expect("reads"));
+        Output { code, stdout, stderr }
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM; does not wait.
+    pub fn terminate(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    /// Sends a signal; one to a process that is gone already goes nowhere.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits until `look` finds something.
+///
+/// # Panics
+/// If it does not within `deadline`; says `what` was awaited.
+#[track_caller]
+pub fn eventually<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < deadline, "waited {deadline:?} in vain: {what}");
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The living processes whose command line or environment mentions `mark`, with their command lines.
+///
+/// # Panics
+/// If the system does not list its processes.
+pub fn alive_with(mark: &str) -> Vec<(u32, String)> {
+    let numbers = fs::read_dir("/proc").expect("Linux").flatten();
+    let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id()).filter_map(|pid| Some((pid, mentions(pid, mark)?))).collect()
+}
+
+fn mentions(pid: u32, mark: &str) -> Option<String> {
+    let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace('\0', " ");
+    let (line, environment) = (text(read("cmdline")), text(read("environ")));
+    // A zombie has neither.
+    (line.contains(mark) || environment.contains(mark)).then_some(line)
+}
+
+/// A command of the built program `name`, with nothing of this process's deskgrid settings.
+pub(crate) fn clean(name: &str, temp: &Path) -> Command {
+    let mut command = Command::new(program(name));
+    let ours = |(name, _): &(std::ffi::OsString, std::ffi::OsString)| {
+        name.to_str().is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")
+    };
+    for (name, _) in std::env::vars_os().filter(ours) {
+        command.env_remove(name);
+    }
+    command.env("TMPDIR", OsStr::new(temp)).env("HOME", temp).env("RUST_BACKTRACE", "0");
+    command
+}

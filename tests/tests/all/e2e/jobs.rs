@@ -1,0 +1,131 @@
+//! Rules of jobs as users see them.
+
+use std::time::Duration;
+
+use tests::Grid;
+
+use super::{attempts, job};
+
+#[test]
+fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    let mark = grid.dir().join("once");
+    let flaky = format!("test -e {0} || {{ touch {0}; exit 5; }}", mark.display());
+    let done = grid.submit(["--retries", "2", "--wait", "--", "sh", "-c", &flaky]);
+    let tries = attempts(&grid, &format!("{done}.1"));
+    assert_eq!(
+        (tries.len(), &tries[0]["state"], &tries[0]["exit_code"]),
+        (2, &"failed".into(), &5.into()),
+        "{tries:?}"
+    );
+    assert_eq!(tries[1]["state"], "finished");
+
+    let hopeless = grid.deskgrid(["submit", "--retries", "2", "--wait", "--", "false"]).expect_code(3);
+    assert!(!hopeless.stdout.is_empty());
+    assert_eq!(attempts(&grid, "2.1").len(), 3);
+}
+
+#[test]
+fn too_many_failures_cancel_the_rest() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.deskgrid(["submit", "--array", "1-50", "--max-fails", "2", "--wait", "--", "false"]).expect_code(3);
+    let tasks = &job(&grid, "last")["tasks"];
+    assert_eq!(tasks["total"], 50);
+    assert!(tasks["failed"].as_u64() >= Some(3) && tasks["failed"].as_u64() < Some(20), "{tasks}");
+    assert!(tasks["cancelled"].as_u64() > Some(20), "{tasks}");
+}
+
+#[test]
+fn the_same_request_id_gives_the_same_job() {
+    let grid = Grid::start();
+    let id = "0b9c2e4e-5a0a-4f0c-9a55-3f1f6b1c2d3e";
+    let first = grid.json(["submit", "--request-id", id, "--array", "1-7", "--", "true"]);
+    let again = grid.json(["submit", "--request-id", id, "--array", "1-7", "--", "true"]);
+    assert_eq!((&first["job"], &first["tasks"], &first["accepted"]), (&again["job"], &7.into(), &true.into()));
+    let other = grid.deskgrid(["submit", "--request-id", id, "--array", "1-8", "--", "true"]);
+    assert_ne!(other.code, 0, "another body under the same id is an error: {other:?}");
+    assert_eq!(grid.json(["job", "list"])["jobs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_dry_run_submits_nothing() {
+    let grid = Grid::start();
+    let answer = grid.json(["submit", "--dry-run", "--array", "1-9", "--", "true"]);
+    assert_eq!(answer["tasks"], 9);
+    assert_eq!(grid.json(["job", "list", "--all"])["jobs"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn waiting_tells_success_failure_and_time_out_by_its_exit_code() {
+    let mut grid = Grid::start();
+    grid.submit(["--", "true"]);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"]).expect_code(4);
+    let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
+    assert!(explained.stdout.to_lowercase().contains("host"), "says that there is no host: {explained:?}");
+    let waiting = grid.background(["job", "wait", "1"]);
+    grid.worker("h1").start();
+    waiting.finish().expect_code(0);
+    grid.submit(["--", "false"]);
+    grid.deskgrid(["job", "wait", "2"]).expect_code(3);
+    grid.deskgrid(["job", "wait", "1-2"]).expect_code(3);
+}
+
+#[test]
+fn a_job_can_be_cancelled_retried_and_forgotten() {
+    let mut grid = Grid::start();
+    grid.submit(["--array", "1-4", "--", "true"]);
+    grid.deskgrid(["job", "forget", "1"]).expect_code(1);
+    grid.deskgrid(["job", "cancel", "1", "--tasks", "3-4"]).expect_code(0);
+    assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 2);
+    grid.worker("h1").start();
+    grid.deskgrid(["job", "wait", "1"]);
+    assert_eq!(job(&grid, "1")["state"], "cancelled");
+    grid.deskgrid(["job", "retry", "1"]).expect_code(0);
+    grid.deskgrid(["job", "wait", "1"]).expect_code(0);
+    assert_eq!(job(&grid, "1")["tasks"]["finished"], 4);
+    grid.deskgrid(["job", "forget", "1"]).expect_code(0);
+    grid.deskgrid(["job", "info", "1"]).expect_code(1);
+}
+
+#[test]
+fn a_drained_host_gets_nothing_until_it_is_resumed() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    grid.as_user("admin", ["host", "drain", "h1"]).expect_code(0);
+    grid.submit(["--", "true"]);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"]).expect_code(4);
+    let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
+    assert!(explained.stdout.contains("h1") && explained.stdout.contains("drain"), "{explained:?}");
+    grid.as_user("admin", ["host", "resume", "h1"]).expect_code(0);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "30s"]).expect_code(0);
+}
+
+#[test]
+fn a_job_file_says_the_same_as_flags() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(2).start();
+    grid.file("in.txt", "hello");
+    grid.file("values.json", r#"["a", {"b": 1}]"#);
+    grid.file(
+        "job.toml",
+        "name = \"two\"\nfrom-json = \"values.json\"\ninput = [\"in.txt\"]\nretries = 1\n\
+         command = [\"sh\", \"-c\", \"cat in.txt; printf %s \\\"$DESKGRID_ITEM\\\"\"]\n",
+    );
+    let id = grid.submit(["--job-file", "job.toml", "--wait"]);
+    assert_eq!(job(&grid, &id)["name"], "two");
+    assert_eq!(grid.deskgrid(["job", "cat", &id, "stdout", "2"]).expect_code(0).stdout, "hello{\"b\":1}");
+}
+
+#[test]
+fn a_million_tasks_are_submitted_and_cancelled_at_once() {
+    let grid = Grid::start();
+    let start = std::time::Instant::now();
+    let answer = grid.json(["submit", "--noop", "--array", "1-1000000"]);
+    assert_eq!(answer["tasks"], 1_000_000);
+    assert_eq!(job(&grid, "1")["tasks"]["waiting"], 1_000_000);
+    grid.deskgrid(["job", "cancel", "1"]).expect_code(0);
+    assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 1_000_000);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -1,0 +1,50 @@
+//! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
+
+mod demo;
+mod errors;
+mod files;
+mod identity;
+mod jobs;
+mod kills;
+mod processes;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tests::{Grid, alive_with, eventually};
+
+/// A duration for `sleep` that no other process on this machine sleeps, so that it can be found by it.
+fn long_sleep() -> String {
+    format!("86{}.{}", std::process::id(), rand::random::<u32>())
+}
+
+/// Waits until no process mentions `mark`.
+#[track_caller]
+fn all_gone(mark: &str, within: Duration) {
+    let mut left = Vec::new();
+    let look = || {
+        left = alive_with(mark);
+        left.is_empty().then_some(())
+    };
+    eventually(&format!("no process with {mark} is left"), within, look);
+}
+
+/// Waits until some process mentions `mark`.
+#[track_caller]
+fn running(mark: &str) {
+    eventually(&format!("a process with {mark} runs"), Duration::from_secs(30), || {
+        (!alive_with(mark).is_empty()).then_some(())
+    });
+}
+
+/// One job as the user sees it.
+#[track_caller]
+fn job(grid: &Grid, job: &str) -> Value {
+    grid.json(["job", "info", job])
+}
+
+/// The attempts of a task as the user sees them.
+#[track_caller]
+fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
+    grid.json(["task", "info", task])["attempts"].as_array().expect("a list of attempts").clone()
+}

@@ -1,0 +1,104 @@
+//! Which room may depend on which, and which libraries no room of a kind may reach.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+
+use super::{ROOMS, root};
+
+/// What each room may use of the others. `tests` and `examples` are not listed: they may use anything.
+const MAY_USE: [(&str, &[&str]); 7] = [
+    ("common", &[]),
+    ("scheduler", &["common"]),
+    ("simulator", &["scheduler", "common"]),
+    ("link", &["common"]),
+    ("master", &["scheduler", "link", "common"]),
+    ("worker", &["link", "common"]),
+    ("cli", &["simulator", "master", "worker", "scheduler", "link", "common"]),
+];
+
+/// What the rooms without IO, clock and chance may depend on, and nothing else.
+const PURE: [(&str, &[&str]); 3] = [
+    ("common", &["postcard", "serde", "thiserror", "uuid"]),
+    ("scheduler", &["common", "rand_chacha", "serde", "thiserror", "tracing"]),
+    ("simulator", &["common", "rand_chacha", "scheduler", "serde", "thiserror", "tracing"]),
+];
+
+/// Libraries that a pure room must not reach over any number of arrows.
+const IMPURE: [&str; 16] = [
+    "async-std",
+    "axum",
+    "chrono",
+    "clap",
+    "getrandom",
+    "hyper",
+    "jiff",
+    "mio",
+    "quinn",
+    "quinn-proto",
+    "rusqlite",
+    "rustls",
+    "smol",
+    "socket2",
+    "time",
+    "tokio",
+];
+
+fn metadata() -> Metadata {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .other_options(["--offline", "--locked", "--filter-platform", &target].map(str::to_owned))
+        .exec()
+        .expect("cargo metadata works offline once the tests are built")
+}
+
+/// Direct dependencies that are part of the program, not of its tests.
+fn arrows(metadata: &Metadata) -> BTreeMap<String, BTreeSet<String>> {
+    let normal = |p: &cargo_metadata::Package| {
+        p.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal).map(|d| d.name.clone()).collect()
+    };
+    metadata.workspace_packages().iter().map(|p| (p.name.to_string(), normal(p))).collect()
+}
+
+#[test]
+fn rooms_use_only_the_rooms_below_them() {
+    let arrows = arrows(&metadata());
+    assert_eq!(arrows.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(ROOMS), "the rooms");
+    for (room, allowed) in MAY_USE {
+        let used: Vec<_> = arrows[room].iter().filter(|d| ROOMS.contains(&d.as_str())).collect();
+        for other in used {
+            assert!(allowed.contains(&other.as_str()), "{room} -> {other} is an arrow that ARCHITECTURE.md forbids");
+        }
+    }
+}
+
+#[test]
+fn pure_rooms_use_only_what_is_listed() {
+    let arrows = arrows(&metadata());
+    for (room, allowed) in PURE {
+        for library in &arrows[room] {
+            assert!(allowed.contains(&library.as_str()), "{room} -> {library}: {room} may use only {allowed:?}");
+        }
+    }
+}
+
+#[test]
+fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
+    let metadata = metadata();
+    let nodes = &metadata.resolve.as_ref().expect("resolved").nodes;
+    let by_id: BTreeMap<_, _> = nodes.iter().map(|node| (&node.id, node)).collect();
+    let name = |id: &cargo_metadata::PackageId| metadata[id].name.to_string();
+    for (room, _) in PURE {
+        let start = metadata.workspace_packages().iter().find(|p| p.name == room).expect("a room").id.clone();
+        let (mut reached, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(id) = open.pop() {
+            let normal = |d: &&cargo_metadata::NodeDep| d.dep_kinds.iter().any(|k| k.kind == DependencyKind::Normal);
+            open.extend(by_id[&id].deps.iter().filter(normal).map(|d| d.pkg.clone()).filter(|d| !reached.contains(d)));
+            reached.insert(id);
+        }
+        for library in reached.iter().map(name) {
+            assert!(!IMPURE.contains(&library.as_str()), "{room} reaches {library}");
+        }
+    }
+}

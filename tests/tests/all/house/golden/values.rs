@@ -1,0 +1,352 @@
+//! One value of each message, every field different from its default.
+
+use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::content::{BlobHash, BlobRef, Content};
+use common::host::{Confinement, HostFacts, OwnerState, YieldReason};
+use common::job::{Capture, CommandSpec, Input, JobSpec, Rules, Source, TaskSet, Work};
+use common::selector::Selector;
+use common::token::{JoinToken, Role};
+use common::view::{
+    AttemptState, AttemptView, ExplainView, FileView, HostState, HostView, JobState, JobView, OutputView, TaskCounts,
+    TaskState, TaskView, TokenView,
+};
+use common::wire::client::{Reply, Request, Submission};
+use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::stream::{GetReply, Open, PutReply};
+use common::wire::worker::{Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker};
+use common::wire::{Refusal, RefusalCode, Versions};
+use common::{AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, RequestId, Span, Speed, TaskId, Time};
+
+/// Names each variant by a match that a new variant breaks, and counts them.
+macro_rules! variants {
+    ($count:ident, $name:ident: $type:ident { $($variant:ident),+ $(,)? }) => {
+        pub(super) fn $name(message: &$type) -> &'static str {
+            match message { $($type::$variant { .. } => stringify!($variant)),+ }
+        }
+        pub(super) const $count: usize = [$(stringify!($variant)),+].len();
+    };
+}
+
+variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused });
+variants!(OPENS, open_name: Open { Control, Request, Get, Put });
+variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
+variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
+variants!(TO_MASTER, to_master_name: ToMaster { Hello, Heartbeat, Phases, Delivered, Returned, Owner, Leaving });
+variants!(TO_WORKER, to_worker_name: ToWorker {
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye,
+});
+variants!(REQUESTS, request_name: Request {
+    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, TokenCreate,
+    TokenList, TokenRevoke,
+});
+variants!(REPLIES, reply_name: Reply {
+    Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens,
+});
+
+fn refusal() -> Refusal {
+    Refusal::new(RefusalCode::NotFound, "there is no job 9", "see `deskgrid job list all`")
+}
+
+fn versions() -> Versions {
+    Versions { min: 1, max: 2, program: "0.1.0".into() }
+}
+
+fn blob(fill: u8) -> BlobRef {
+    BlobRef { hash: BlobHash([fill; 32]), size: 5_000 + u64::from(fill) }
+}
+
+fn attempt() -> AttemptId {
+    AttemptId { task: TaskId::new(JobId(7), 300), number: 2, incarnation: Incarnation(5) }
+}
+
+fn ids() -> IdSet {
+    [1, 2, 3, 9].into_iter().collect()
+}
+
+fn held() -> Vec<Held> {
+    let phases =
+        [Phase::Queued, Phase::Staging, Phase::Running, Phase::Suspended(YieldReason::OnBattery), Phase::Ended];
+    phases.map(|phase| Held { attempt: attempt(), phase, ran: Span(1_500_000), progress: Some(0.25) }).to_vec()
+}
+
+fn facts() -> HostFacts {
+    HostFacts {
+        name: "office-12".into(),
+        slots: 4,
+        speed: Speed::new(1.75).expect("a speed"),
+        clock_mhz: 3_200,
+        cores: 8,
+        memory_mib: 16_000,
+        os: "linux x86_64".into(),
+        confinement: Confinement::Process,
+    }
+}
+
+fn completion(outcome: Outcome) -> Completion {
+    Completion {
+        attempt: attempt(),
+        outcome,
+        ran: Span(2_000_000),
+        suspended: Span(3_000),
+        cpu: Span(1_900_000),
+        stdout: Stream { content: Content::Inline(b"hello\n".to_vec()), dropped: 0 },
+        stderr: Stream { content: Content::Blob(blob(2)), dropped: 17 },
+        outputs: vec![OutputFile { path: path("out/a.txt"), blob: blob(3), executable: true }],
+    }
+}
+
+fn path(text: &str) -> common::path::PortablePath {
+    text.parse().expect("a portable path")
+}
+
+fn template(text: &str) -> common::template::Template {
+    text.parse().expect("a template")
+}
+
+pub(super) fn enrol() -> Enrol {
+    Enrol { versions: versions(), token: 3, secret: [0xAB; 16], csr: vec![0x30, 0x82], name: "office-12".into() }
+}
+
+pub(super) fn enrol_replies() -> Vec<EnrolReply> {
+    let (certificate, ca, name) = (vec![1, 2], vec![3], "office-12".into());
+    vec![EnrolReply::Enrolled { certificate, ca, role: Role::Worker, name }, EnrolReply::Refused(refusal())]
+}
+
+pub(super) fn opens() -> Vec<Open> {
+    vec![Open::Control, Open::Request, Open::Get { hash: blob(4).hash, offset: 70_000 }, Open::Put(blob(5))]
+}
+
+pub(super) fn replies_to_get() -> Vec<GetReply> {
+    vec![GetReply::Found(70_000), GetReply::Refused(refusal())]
+}
+
+pub(super) fn put_replies() -> Vec<PutReply> {
+    vec![PutReply::Resume(300), PutReply::Stored, PutReply::Refused(refusal())]
+}
+
+pub(super) fn to_master() -> Vec<ToMaster> {
+    let owner = OwnerState::Present(YieldReason::InUse);
+    let outcomes = [
+        Outcome::Succeeded,
+        Outcome::Exited(3),
+        Outcome::Signalled(11),
+        Outcome::TimedOut(Span(60_000_000)),
+        Outcome::MissingOutput("out.txt".into()),
+        Outcome::BadOutput("out.txt is a FIFO".into()),
+        Outcome::NotStarted("no such program".into()),
+        Outcome::Stopped,
+    ];
+    let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
+    vec![
+        ToMaster::Hello { versions: versions(), facts: facts(), owner, held: held() },
+        ToMaster::Heartbeat { owner: OwnerState::Away, held: held() },
+        ToMaster::Phases(held()),
+        ToMaster::Delivered(delivered.to_vec()),
+        ToMaster::Returned { attempts: vec![attempt()], why: "the owner is back".into() },
+        ToMaster::Owner(owner),
+        ToMaster::Leaving,
+    ]
+}
+
+fn command() -> Command {
+    Command {
+        argv: vec!["sha256sum".into(), "in.bin".into()],
+        env: vec![("LANG".into(), "C".into())],
+        inputs: vec![StagedInput { path: path("in.bin"), blob: blob(6), executable: true }],
+        outputs: vec!["*.txt".into()],
+        stdin: Some(path("in.bin")),
+        keep_stdout: true,
+        keep_stderr: false,
+    }
+}
+
+pub(super) fn to_worker() -> Vec<ToWorker> {
+    let assign = |work| Assignment { attempt: attempt(), limit: Some(Span(60_000_000)), work };
+    vec![
+        ToWorker::Welcome {
+            version: 1,
+            host: HostId(12),
+            name: "office-12".into(),
+            incarnation: Incarnation(5),
+            heartbeat: Span(60_000_000),
+            abandon: vec![attempt()],
+        },
+        ToWorker::Refused(refusal()),
+        ToWorker::Assign(vec![assign(Errand::Noop), assign(Errand::Command(Box::new(command())))]),
+        ToWorker::Stop { attempts: vec![attempt()], why: "cancelled".into() },
+        ToWorker::Acknowledged(vec![attempt()]),
+        ToWorker::Beat { abandon: vec![attempt()] },
+        ToWorker::Goodbye,
+    ]
+}
+
+fn spec() -> JobSpec {
+    let mut command = CommandSpec::new(vec![template("sha256sum"), template("%{ITEM}")]);
+    command.env = vec![("N".into(), template("%{TASK_ID}"))];
+    command.inputs = vec![
+        Input { name: template("shared"), executable: true, source: Source::Shared(blob(7)) },
+        Input { name: template("%{ITEM}"), executable: false, source: Source::PerTask(vec![blob(8), blob(9)]) },
+    ];
+    command.outputs = vec![template("out.txt")];
+    command.stdin = Some(template("shared"));
+    command.stdout = Capture::File(template("%{TASK_ID}.out"));
+    command.stderr = Capture::Discard;
+    let rules = Rules {
+        retries: 2,
+        max_losses: 4,
+        timeout: Some(Span(60_000_000)),
+        max_fails: Some(10),
+        priority: -3,
+        policy: "FCFS".into(),
+        estimate: Some(Span(30_000_000)),
+    };
+    let tasks = TaskSet { ids: IdSet::from_range(1, 2), items: vec!["a".into(), "b".into()] };
+    JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
+}
+
+fn noop_spec() -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, 1_000_000), items: Vec::new() };
+    JobSpec { name: "noop".into(), tasks, work: Work::Noop, rules: Rules::default() }
+}
+
+pub(super) fn requests() -> Vec<Request> {
+    let (job, tasks) = (JobId(7), Selector::Ids(ids()));
+    let id = RequestId(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
+    let submit = |spec, dry_run| Request::Submit { id, spec, dry_run };
+    vec![
+        Request::Hello(versions()),
+        submit(Submission::Inline(Box::new(spec())), false),
+        submit(Submission::Inline(Box::new(noop_spec())), true),
+        submit(Submission::Blob(blob(10)), false),
+        Request::Jobs { jobs: Selector::All, states: JobState::ALL.to_vec() },
+        Request::Watch { jobs: Selector::Last, quiet: true, timeout: Some(Span(5_000_000)) },
+        Request::Tasks { job, tasks: tasks.clone(), states: TaskState::ALL.to_vec() },
+        Request::Outputs { job, tasks: tasks.clone() },
+        Request::Cancel { jobs: Selector::Ids(ids()), tasks: Some(tasks.clone()) },
+        Request::Retry { job, tasks, only_failed: true },
+        Request::Forget { jobs: Selector::Ids(ids()) },
+        Request::Explain { job },
+        Request::Hosts { names: vec!["office-12".into()] },
+        Request::Drain { host: "office-12".into() },
+        Request::Undrain { host: "host-12".into() },
+        Request::TokenCreate { role: Role::Client, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
+        Request::TokenList,
+        Request::TokenRevoke { id: 3 },
+    ]
+}
+
+fn job_view() -> JobView {
+    let tasks = TaskCounts {
+        total: 28,
+        disclosed: 1,
+        waiting: 2,
+        running: 3,
+        suspended: 4,
+        finished: 5,
+        failed: 6,
+        cancelled: 7,
+    };
+    JobView {
+        job: JobId(7),
+        name: "hashes".into(),
+        user: "ada".into(),
+        state: JobState::Running,
+        policy: "PRI-CR".into(),
+        priority: 4,
+        tasks,
+        attempts: 31,
+        duplicates: 2,
+        submitted: Time(1_700_000_000_000_000),
+        started: Some(Time(1_700_000_001_000_000)),
+        finished: Some(Time(1_700_000_002_000_000)),
+        predicted_finish: Some(Time(1_700_000_003_000_000)),
+        predicted_makespan: Some(Span(2_500_000)),
+        reason: Some("no host".into()),
+    }
+}
+
+fn task_view() -> TaskView {
+    let attempt = |state: &AttemptState| AttemptView {
+        attempt: attempt(),
+        host: "office-12".into(),
+        state: *state,
+        duplicate: true,
+        assigned: Time(1_700_000_000_000_000),
+        started: Some(Time(1_700_000_001_000_000)),
+        finished: Some(Time(1_700_000_002_000_000)),
+        ran: Span(900_000),
+        cpu: Span(800_000),
+        suspended: Span(100_000),
+        exit_code: Some(-1),
+        reason: Some("first attempt".into()),
+    };
+    TaskView {
+        task: TaskId::new(JobId(7), 300),
+        item: Some("a".into()),
+        state: TaskState::Suspended,
+        reason: Some("in-use".into()),
+        attempts: AttemptState::ALL.iter().map(attempt).collect(),
+    }
+}
+
+fn output_view() -> OutputView {
+    let stream = |text: &[u8]| Stream { content: Content::Inline(text.to_vec()), dropped: 1 };
+    OutputView {
+        attempt: attempt(),
+        host: "office-12".into(),
+        stdout: (stream(b"out"), Some("1.out".into())),
+        stderr: (stream(b"err"), None),
+        files: vec![FileView { path: path("out.txt"), blob: blob(11), executable: true }],
+    }
+}
+
+fn host_view(state: &HostState) -> HostView {
+    HostView {
+        id: HostId(12),
+        facts: facts(),
+        state: *state,
+        reason: Some("on-battery".into()),
+        since: Time(1_700_000_000_000_000),
+        heard: Some(Time(1_700_000_001_000_000)),
+        cpu_availability: Some(0.75),
+        owner_active: Some(true),
+        attempts: vec![attempt()],
+        finished: 40,
+        lost: 2,
+    }
+}
+
+fn token_view() -> TokenView {
+    let (name, expires) = ("lab".into(), Time(1_700_003_600_000_000));
+    TokenView { id: 3, role: Role::Admin, name, uses_left: 2, expires, revoked: true }
+}
+
+pub(super) fn replies() -> Vec<Reply> {
+    let token = JoinToken { id: 3, secret: [0xAB; 16], ca_key_hash: [0xCD; 32] };
+    let waiting = vec![("every slot is taken".into(), "1-3,9".into())];
+    let hosts = vec![("office-12".into(), "suspended: in-use".into())];
+    vec![
+        Reply::Welcome {
+            version: 1,
+            role: Role::Client,
+            user: "ada".into(),
+            incarnation: Incarnation(5),
+            now: Time(1_700_000_000_000_000),
+        },
+        Reply::Refused(refusal()),
+        Reply::Submitted {
+            job: Some(JobId(7)),
+            tasks: 1_000_000,
+            again: true,
+            predicted_finish: Some(Time(1_700_000_003_000_000)),
+        },
+        Reply::Jobs(vec![job_view()]),
+        Reply::Tasks(vec![task_view()]),
+        Reply::Outputs(vec![output_view()]),
+        Reply::Changed(vec![(JobId(7), 28)]),
+        Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts })),
+        Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
+        Reply::Token(token, token_view()),
+        Reply::Tokens(vec![token_view()]),
+    ]
+}

@@ -1,0 +1,128 @@
+//! Names that must not occur, how files open, how long they are, and where `unsafe` is allowed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::source::code;
+use super::{ROOMS, files, text};
+
+/// The longest file, in lines.
+const MAX_LINES: usize = 800;
+
+/// What must not occur in the code of a room without clock, IO, async, chance and hash order.
+const IMPURE_NAMES: [&str; 14] = [
+    "Instant",
+    "SystemTime",
+    "HashMap",
+    "HashSet",
+    "RandomState",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::process",
+    "std::env",
+    "async",
+    "await",
+    "thread_rng",
+    "rand::rng",
+];
+
+/// What must not occur in code anywhere.
+const UNFINISHED: [&str; 3] = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("db", "g!")];
+
+/// What must not occur anywhere, prose included.
+const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+
+/// Names of modules that say nothing.
+const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
+
+/// The files that may hold `unsafe`, each with why.
+const UNSAFE: [(&str, &str); 0] = [];
+
+fn each_file(rooms: &[&str], mut check: impl FnMut(&Path, &str)) {
+    let found: Vec<_> = rooms.iter().flat_map(|room| files(room, "rs")).collect();
+    assert!(found.len() >= rooms.len(), "only {} source files found", found.len());
+    for path in found {
+        check(&path, &text(&path));
+    }
+}
+
+/// The lines of `code` in which `name` occurs as a whole name (or path of names).
+fn lines_with(code: &str, name: &str) -> Vec<usize> {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    let whole = |line: &str| {
+        line.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + name.len()..]);
+            !before.ends_with(part) && (name.ends_with('!') || !after.starts_with(part))
+        })
+    };
+    code.lines().enumerate().filter(|(_, line)| whole(line)).map(|(n, _)| n + 1).collect()
+}
+
+#[test]
+fn the_pure_rooms_name_no_clock_no_io_and_no_hash_order() {
+    each_file(&["common/src", "scheduler/src"], |path, source| {
+        for name in IMPURE_NAMES {
+            assert_eq!(lines_with(&code(source), name), [0; 0], "{}: `{name}`", path.display());
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    each_file(&ROOMS, |path, source| {
+        for name in UNFINISHED {
+            assert_eq!(lines_with(&code(source), name), [0; 0], "{}: `{name}`", path.display());
+        }
+        for word in PROMISES {
+            assert_eq!(lines_with(source, word), [0; 0], "{}: `{word}`", path.display());
+        }
+    });
+}
+
+#[test]
+fn names_say_something() {
+    each_file(&ROOMS, |path, source| {
+        let stem = path.file_stem().expect("a file").to_string_lossy();
+        assert!(!EMPTY_NAMES.contains(&&*stem), "{}: a module needs a name of what it does", path.display());
+        let code = code(source);
+        for name in EMPTY_NAMES {
+            assert_eq!(lines_with(&code, &format!("mod {name}")), [0; 0], "{}: `mod {name}`", path.display());
+        }
+        let gets = code.lines().position(|line| line.contains("fn get_"));
+        assert_eq!(gets, None, "{}: drop the `get_`", path.display());
+    });
+}
+
+#[test]
+fn every_file_says_first_what_it_is() {
+    each_file(&ROOMS, |path, source| {
+        assert!(source.starts_with("//! "), "{} does not open with `//! ` and what it is", path.display());
+    });
+}
+
+#[test]
+fn no_file_is_too_long() {
+    each_file(&ROOMS, |path, source| {
+        let lines = source.lines().count();
+        assert!(lines <= MAX_LINES, "{} has {lines} lines: split it", path.display());
+    });
+}
+
+#[test]
+fn unsafe_code_is_only_where_the_table_says_why() {
+    let mut found = BTreeSet::new();
+    each_file(&ROOMS, |path, source| {
+        if !lines_with(&code(source), "unsafe").is_empty() {
+            found.insert(path.to_string_lossy().into_owned());
+            assert!(source.contains("// SAFETY:"), "{} has `unsafe` without a SAFETY comment", path.display());
+        }
+    });
+    assert_eq!(found, UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect(), "files with `unsafe` and the table");
+}
+
+#[test]
+fn whole_names_are_told_from_parts() {
+    assert_eq!(lines_with("let a: Instantly;\nuse std::time::Instant;", "Instant"), [2]);
+    assert_eq!(lines_with("unsafe_code\nunsafe {}", "unsafe"), [2]);
+}

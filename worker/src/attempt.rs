@@ -1,0 +1,327 @@
+//! One attempt from its assignment to what it left: a fresh directory, its inputs, its command, its outputs.
+//!
+//! Each attempt is a task of its own that follows orders and tells what happened; which attempt runs when is the
+//! machine's business.
+
+mod capture;
+pub(crate) mod collect;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::wire::worker::{Command, StagedInput};
+use common::{AttemptId, Outcome, Span};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use crate::cache::{Cache, Pinned};
+use crate::config::Config;
+use crate::machine::{Ending, Event};
+use crate::os::{self, Launch, Launcher, Process, Report, Status};
+use crate::spool::blobs::Blobs;
+use capture::Capture;
+use collect::{Collected, Wanted};
+
+/// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names it.
+pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
+/// How long to read on after the whole tree has ended: only a foreign process can hold the pipes open then.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What an attempt is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Start the command.
+    Start,
+    /// To the command's tree.
+    Tree(os::Order),
+    /// End, wherever it is, and keep nothing.
+    Drop,
+}
+
+/// What all attempts share.
+pub(crate) struct Workshop {
+    launcher: Launcher,
+    cache: Arc<Cache>,
+    blobs: Arc<Blobs>,
+    root: PathBuf,
+    config: Config,
+    serial: AtomicU64,
+}
+
+/// The attempt was told to end and to keep nothing.
+struct Dropped;
+
+impl Workshop {
+    /// A workshop in `root`, emptied of what a crash left there.
+    pub(crate) fn open(
+        root: PathBuf,
+        launcher: Launcher,
+        cache: Arc<Cache>,
+        blobs: Arc<Blobs>,
+        config: Config,
+    ) -> io::Result<Self> {
+        collect::remove_tree(&root)?;
+        link::files::private_dir(&root)?;
+        Ok(Self { launcher, cache, blobs, root, config, serial: AtomicU64::new(0) })
+    }
+
+    /// A place for the next attempt, never used before.
+    pub(crate) fn next_dir(&self, id: AttemptId) -> PathBuf {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        self.root.join(format!("{}.{}-{}-{serial}", id.task.job, id.task.index, id.number))
+    }
+
+    /// Makes the attempt, tells what happens, and leaves nothing in `dir`.
+    pub(crate) async fn attempt<T: From<Event> + Send>(
+        self: Arc<Self>,
+        id: AttemptId,
+        command: Box<Command>,
+        dir: PathBuf,
+        mut orders: UnboundedReceiver<Order>,
+        tell: UnboundedSender<T>,
+    ) {
+        let say = |event: Event| drop(tell.send(event.into()));
+        let ending = match self.make(id, *command, &dir, &mut orders, &say).await {
+            Ok(ending) => ending,
+            Err(Dropped) => Ending::bare(Outcome::Stopped),
+        };
+        clear(&dir).await;
+        say(Event::Ended(id, Box::new(ending)));
+    }
+
+    async fn make(
+        &self,
+        id: AttemptId,
+        mut command: Command,
+        dir: &Path,
+        orders: &mut UnboundedReceiver<Order>,
+        say: &(dyn Fn(Event) + Sync),
+    ) -> Result<Ending, Dropped> {
+        let not_started = |why: String| Ok(Ending::bare(Outcome::NotStarted(why)));
+        let wanted = match Wanted::new(std::mem::take(&mut command.outputs)) {
+            Ok(wanted) => wanted,
+            Err(why) => return not_started(why),
+        };
+        let staged = tokio::select! {
+            staged = self.stage(dir, &command.inputs) => staged,
+            () = until_dropped(orders) => return Err(Dropped),
+        };
+        if let Err(why) = staged {
+            return not_started(why);
+        }
+        say(Event::Staged(id));
+        match orders.recv().await {
+            Some(Order::Start) => {}
+            _ => return Err(Dropped),
+        }
+        let launch = self.launch(&command, dir);
+        let process = match self.launcher.launch(&launch, command.keep_stdout, command.keep_stderr).await {
+            Ok(process) => process,
+            Err(error) => return not_started(format!("the worker's helper process failed: {error}")),
+        };
+        self.follow(id, process, dir, wanted, orders, say).await
+    }
+
+    /// Makes the directory and places the inputs.
+    async fn stage(&self, dir: &Path, inputs: &[StagedInput]) -> Result<(), String> {
+        link::files::private_dir(dir).map_err(|error| format!("its directory cannot be made: {error}"))?;
+        let mut copies = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let pinned = self.cache.fetch(input.blob).await;
+            let pinned = pinned.map_err(|error| format!("its input `{}` cannot be fetched: {error}", input.path))?;
+            copies.push((pinned, dir.join(&input.path), input.executable));
+        }
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let placed = tokio::task::spawn_blocking(move || {
+            copies
+                .into_iter()
+                .try_for_each(|(from, to, executable)| place(&from, &to, executable).map_err(|error| (to, error)))
+        });
+        match placed.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err((to, error))) => {
+                let name = to.strip_prefix(dir).unwrap_or(&to);
+                Err(format!("its input `{}` cannot be placed: {error}", name.display()))
+            }
+            Err(panic) => Err(format!("its inputs cannot be placed: {panic}")),
+        }
+    }
+
+    fn launch(&self, command: &Command, dir: &Path) -> Launch {
+        let home = dir.to_string_lossy().into_owned();
+        let progress = dir.join(PROGRESS_FILE).to_string_lossy().into_owned();
+        let ours = [
+            ("PATH", self.config.path.clone()),
+            ("LANG", self.config.lang.clone()),
+            ("TMPDIR", home.clone()),
+            ("HOME", home),
+            ("DESKGRID_PROGRESS_FILE", progress),
+        ];
+        let ours = ours.into_iter().map(|(key, value)| (key.to_owned(), value));
+        let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
+        Launch {
+            argv: command.argv.clone(),
+            env: env.into_iter().collect(),
+            dir: dir.as_os_str().as_bytes().to_vec(),
+            stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
+            limits: self.config.limits(),
+        }
+    }
+
+    /// From the command's start to the end of its tree and what it left.
+    async fn follow(
+        &self,
+        id: AttemptId,
+        mut process: Process,
+        dir: &Path,
+        wanted: Wanted,
+        orders: &mut UnboundedReceiver<Order>,
+        say: &(dyn Fn(Event) + Sync),
+    ) -> Result<Ending, Dropped> {
+        let limit = self.config.stream_limit_bytes;
+        let mut out = Capture::new(process.stdout.take(), dir.with_added_extension("out"), limit);
+        let mut err = Capture::new(process.stderr.take(), dir.with_added_extension("err"), limit);
+        let (report, dropped) = {
+            let pumps = async { tokio::join!(out.pump(), err.pump()) };
+            let end = drive(&mut process, orders);
+            tokio::pin!(pumps, end);
+            let (end, pumped) = tokio::select! {
+                biased;
+                _ = &mut pumps => (end.await, true),
+                end = &mut end => (end, false),
+            };
+            if !pumped {
+                let _ = tokio::time::timeout(LAST_WORDS, pumps).await;
+            }
+            end
+        };
+        say(Event::Exited(id));
+        let (status, cpu) = match report {
+            _ if dropped => return Err(Dropped),
+            Report::Ended { status, cpu } => (status, cpu),
+            Report::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
+            Report::Frozen => (Status::Exited(0), Span::ZERO),
+        };
+        let outcome = match status {
+            Status::Exited(0) => Outcome::Succeeded,
+            Status::Exited(code) => Outcome::Exited(code),
+            Status::Signalled(signal) => Outcome::Signalled(signal),
+        };
+        Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
+    }
+
+    /// What the attempt left.
+    async fn gather(
+        &self,
+        outcome: Outcome,
+        cpu: Span,
+        (out, err): (Capture, Capture),
+        dir: &Path,
+        wanted: Wanted,
+    ) -> Ending {
+        let mut ending = Ending { cpu, ..Ending::bare(outcome) };
+        for (name, capture, stream) in
+            [("standard output", out, &mut ending.stdout), ("standard error", err, &mut ending.stderr)]
+        {
+            match capture.finish(&self.blobs).await {
+                Ok(kept) => *stream = kept,
+                Err(error) if ending.outcome.success() => {
+                    ending.outcome = Outcome::BadOutput(format!("its {name} could not be kept: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+        if !wanted.is_empty() {
+            let (blobs, limit, dir) = (Arc::clone(&self.blobs), self.config.output_limit_bytes, dir.to_owned());
+            let succeeded = ending.outcome.success();
+            let work = move || wanted.collect(&dir, &blobs, limit, succeeded);
+            let collected = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Collected {
+                files: Vec::new(),
+                problem: Some(Outcome::BadOutput(format!("the outputs could not be collected: {panic}"))),
+            });
+            ending.outputs = collected.files;
+            ending.outcome = collected.problem.unwrap_or(ending.outcome);
+        }
+        ending
+    }
+
+    /// Throws away what an attempt left in the spool.
+    pub(crate) fn discard(&self, ending: &Ending) {
+        let streams = [&ending.stdout, &ending.stderr].into_iter().filter_map(|s| s.content.blob());
+        let hashes: Vec<_> = streams.chain(ending.outputs.iter().map(|o| o.blob)).map(|blob| blob.hash).collect();
+        self.blobs.release(&hashes);
+    }
+}
+
+async fn until_dropped(orders: &mut UnboundedReceiver<Order>) {
+    while !matches!(orders.recv().await, Some(Order::Drop) | None) {}
+}
+
+/// Passes orders on until the tree has ended; whether the attempt was dropped.
+async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> (Report, bool) {
+    let (mut dropped, mut open) = (false, true);
+    loop {
+        tokio::select! {
+            report = process.report() => {
+                if report != Report::Frozen {
+                    return (report, dropped);
+                }
+            }
+            order = orders.recv(), if open => match order {
+                Some(Order::Tree(order)) => process.order(order),
+                Some(Order::Start) => {}
+                Some(Order::Drop) | None => {
+                    (dropped, open) = (true, order.is_some());
+                    process.order(os::Order::Kill);
+                }
+            },
+        }
+    }
+}
+
+/// Copies an input to its place: a copy, because the command may write to it.
+fn place(from: &Pinned, to: &Path, executable: bool) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let mode = if executable { 0o700 } else { 0o600 };
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
+    io::copy(&mut std::fs::File::open(from.path())?, &mut file)?;
+    Ok(())
+}
+
+async fn clear(dir: &Path) {
+    // Most attempts leave an empty directory: not worth another thread.
+    if std::fs::remove_dir(dir).is_ok() {
+        return;
+    }
+    let path = dir.to_owned();
+    let cleared = tokio::task::spawn_blocking(move || {
+        let _ = std::fs::remove_file(path.with_added_extension("out"));
+        let _ = std::fs::remove_file(path.with_added_extension("err"));
+        collect::remove_tree(&path)
+    });
+    if let Ok(Err(error)) = cleared.await {
+        tracing::warn!(dir = %dir.display(), %error, "an attempt's directory cannot be removed");
+    }
+}
+
+/// How far a program says that it is.
+pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = std::fs::File::options().read(true).custom_flags(flags).open(dir.join(PROGRESS_FILE)).ok()?;
+    let mut text = String::new();
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    file.take(64).read_to_string(&mut text).ok()?;
+    text.trim().parse::<f32>().ok().filter(|part| (0.0..=1.0).contains(part))
+}

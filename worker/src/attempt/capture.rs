@@ -1,0 +1,146 @@
+//! What a command writes to one of its standard streams: the beginning is kept, the rest is read and counted.
+//!
+//! Little stays in memory, more goes to a file; a flood beyond the limit is read slowly, so that it does not cost the
+//! owner's processor.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::Content;
+use common::attempt::Stream;
+use common::content::MAX_INLINE;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+
+use crate::spool::blobs::Blobs;
+
+/// How much is read at a time.
+const PIECE: usize = 64 * 1024;
+/// How long to rest between two reads of what is only thrown away, and how much the command may write meanwhile.
+const DROP_PAUSE: Duration = Duration::from_millis(10);
+const DROP_PIPE: usize = 1024 * 1024;
+
+/// One stream of one attempt.
+#[derive(Debug)]
+pub(super) struct Capture {
+    pipe: Option<pipe::Receiver>,
+    path: PathBuf,
+    limit: u64,
+    head: Vec<u8>,
+    file: Option<tokio::fs::File>,
+    kept: u64,
+    dropped: u64,
+}
+
+impl Capture {
+    /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file `path` if they are
+    /// many.
+    pub(super) fn new(pipe: Option<pipe::Receiver>, path: PathBuf, limit: u64) -> Self {
+        Self { pipe, path, limit, head: Vec::new(), file: None, kept: 0, dropped: 0 }
+    }
+
+    /// Reads until every writer is gone. Safe to cancel.
+    pub(super) async fn pump(&mut self) {
+        if let Err(error) = self.pump_all().await {
+            tracing::warn!(path = %self.path.display(), %error, "an output stream could not be kept whole");
+        }
+    }
+
+    async fn pump_all(&mut self) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let inline = self.limit.min(MAX_INLINE as u64) as usize;
+        while self.head.len() <= inline {
+            if pipe.read_buf(&mut self.head).await? == 0 {
+                self.pipe = None;
+                return Ok(());
+            }
+        }
+        let mut piece = vec![0; PIECE];
+        while self.file.is_some() || self.begin_file().await {
+            let Some(pipe) = &mut self.pipe else { return Ok(()) };
+            let count = pipe.read(&mut piece).await?;
+            if count == 0 {
+                self.pipe = None;
+                return Ok(());
+            }
+            if !self.keep(&piece[..count]).await {
+                break;
+            }
+        }
+        self.throw_away(&mut piece).await
+    }
+
+    /// Opens the file with what is in memory; false if it cannot be.
+    async fn begin_file(&mut self) -> bool {
+        match tokio::fs::File::options().write(true).read(true).create_new(true).open(&self.path).await {
+            Ok(file) => {
+                self.file = Some(file);
+                let head = std::mem::take(&mut self.head);
+                self.keep(&head).await
+            }
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
+                self.dropped += self.head.len() as u64;
+                self.head = Vec::new();
+                false
+            }
+        }
+    }
+
+    /// Keeps what is within the limit; false once nothing more is to be kept.
+    async fn keep(&mut self, bytes: &[u8]) -> bool {
+        let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX);
+        let (kept, rest) = bytes.split_at(bytes.len().min(room));
+        let Some(file) = &mut self.file else { return false };
+        if let Err(error) = file.write_all(kept).await {
+            tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
+            self.dropped += bytes.len() as u64;
+            return false;
+        }
+        self.kept += kept.len() as u64;
+        self.dropped += rest.len() as u64;
+        rest.is_empty()
+    }
+
+    async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
+        if let Some(pipe) = &self.pipe {
+            // The user's share of pipe memory may be used up; then it goes slower.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, DROP_PIPE);
+        }
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.try_read(piece) {
+                Ok(0) => self.pipe = None,
+                Ok(count) => self.dropped += count as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(DROP_PAUSE).await;
+                    pipe.readable().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What was kept. Content that does not fit a message becomes a blob.
+    pub(super) async fn finish(mut self, blobs: &std::sync::Arc<Blobs>) -> io::Result<Stream> {
+        let Some(mut file) = self.file.take() else {
+            let room = self.limit.min(MAX_INLINE as u64) as usize;
+            let dropped = self.dropped + self.head.len().saturating_sub(room) as u64;
+            self.head.truncate(room);
+            return Ok(Stream { content: Content::Inline(self.head), dropped });
+        };
+        let flushed = file.flush().await;
+        let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
+        let path = self.path;
+        let stored = tokio::task::spawn_blocking(move || {
+            let stored = blobs.add(&mut file);
+            let _ = std::fs::remove_file(path);
+            stored
+        });
+        flushed?;
+        let blob = stored.await.map_err(io::Error::other)??;
+        Ok(Stream { content: Content::Blob(blob), dropped: self.dropped })
+    }
+}

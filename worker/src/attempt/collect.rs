@@ -1,0 +1,213 @@
+//! The files that an attempt leaves: found by globs below its directory, checked, and copied into the spool.
+//!
+//! Nothing of the tree runs any more when this looks. Only regular files of the attempt's own are taken: a symbolic
+//! link or a hard link could stand for a file of the owner's.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use common::attempt::OutputFile;
+use common::path::{PortablePath, collision};
+use common::{Outcome, content};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use walkdir::WalkDir;
+
+use super::PROGRESS_FILE;
+use crate::spool::blobs::Blobs;
+
+/// The room that the list of outputs may take in a completion, in bytes.
+const MAX_LIST: usize = 128 * 1024;
+/// What an entry of that list takes beside its path, at most.
+const ENTRY: usize = size_of::<content::BlobRef>() + 8;
+
+/// The expected outputs of an attempt.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    patterns: Vec<String>,
+    set: GlobSet,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub files: Vec<OutputFile>,
+    /// What is wrong with an attempt whose command succeeded.
+    pub problem: Option<Outcome>,
+}
+
+impl Wanted {
+    /// Understands the patterns: `*` and `?` do not match a slash, `**` does.
+    pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
+        let mut set = GlobSetBuilder::new();
+        for pattern in &patterns {
+            let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+            set.add(glob.map_err(|error| format!("its output pattern makes no sense: {error}"))?);
+        }
+        let set = set.build().map_err(|error| format!("its output patterns make no sense: {error}"))?;
+        Ok(Self { patterns, set })
+    }
+
+    /// Whether nothing is expected.
+    pub(super) fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Takes what is there into `blobs`. A failed attempt has no problem, whatever is missing.
+    pub(super) fn collect(&self, dir: &Path, blobs: &Blobs, limit: u64, succeeded: bool) -> Collected {
+        let mut collected = Collected::default();
+        let mut matched = vec![false; self.patterns.len()];
+        let problem = match self.survey(dir, limit, &mut matched) {
+            Ok(found) => found.into_iter().find_map(|file| match file.store(dir, blobs) {
+                Ok(output) => {
+                    collected.files.push(output);
+                    None
+                }
+                Err(why) => Some(why),
+            }),
+            Err(why) => Some(why),
+        };
+        let missing = || matched.iter().position(|m| !m).map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
+        if succeeded {
+            collected.problem = problem.map(Outcome::BadOutput).or_else(missing);
+        } else if let Some(why) = problem {
+            tracing::info!(%why, "an output of a failed attempt was not collected");
+        }
+        collected
+    }
+
+    /// Which files are to be taken.
+    fn survey(&self, dir: &Path, limit: u64, matched: &mut [bool]) -> Result<Vec<Found>, String> {
+        let mut found = Vec::new();
+        let mut links = BTreeMap::<(u64, u64), u64>::new();
+        for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
+            let entry = entry.map_err(|error| format!("the attempt's directory cannot be read: {error}"))?;
+            let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+            let meta = entry.metadata().map_err(|error| format!("`{}`: {error}", relative.display()))?;
+            if meta.is_file() && meta.nlink() > 1 {
+                *links.entry((meta.dev(), meta.ino())).or_default() += 1;
+            }
+            let hits = self.set.matches(relative);
+            if hits.is_empty() || relative == Path::new(PROGRESS_FILE) {
+                continue;
+            }
+            if meta.is_dir() {
+                // A directory is what lies in it, if the pattern says so; the pattern alone is a mistake worth a word.
+                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == relative.to_string_lossy()) {
+                    let name = &self.patterns[*at];
+                    return Err(format!("`{name}` is a directory: to collect what lies in it, say `{name}/**`"));
+                }
+                continue;
+            }
+            hits.into_iter().for_each(|at| matched[at] = true);
+            found.push(Found::check(relative, meta)?);
+        }
+        check_together(&found, &links, limit)?;
+        Ok(found)
+    }
+}
+
+/// What only all of them together show.
+fn check_together(found: &[Found], links: &BTreeMap<(u64, u64), u64>, limit: u64) -> Result<(), String> {
+    let foreign = |file: &&Found| {
+        let here = links.get(&(file.meta.dev(), file.meta.ino())).copied().unwrap_or(1);
+        here < file.meta.nlink()
+    };
+    if let Some(file) = found.iter().find(foreign) {
+        return Err(format!("`{}` is a hard link to a file outside the attempt's directory", file.path));
+    }
+    if let Some(path) = collision(found.iter().map(|file| &file.path)) {
+        return Err(format!("`{path}` differs from another output only in upper and lower case"));
+    }
+    let size: u64 = found.iter().map(|file| file.meta.len()).sum();
+    if size > limit {
+        return Err(format!("the outputs have {size} bytes together; this worker takes at most {limit}"));
+    }
+    let list: usize = found.iter().map(|file| file.path.as_str().len() + ENTRY).sum();
+    if list > MAX_LIST {
+        return Err(format!("{} output files are too many for one task: pack them into an archive", found.len()));
+    }
+    Ok(())
+}
+
+/// A file to be taken.
+#[derive(Debug)]
+struct Found {
+    path: PortablePath,
+    meta: Metadata,
+}
+
+impl Found {
+    fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
+        let Some(name) = relative.to_str() else { return Err(format!("the name {relative:?} is not UTF-8")) };
+        let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
+        if !meta.is_file() {
+            return Err(format!("`{path}` is {}, not a regular file", kind(&meta)));
+        }
+        Ok(Self { path, meta })
+    }
+
+    fn store(&self, dir: &Path, blobs: &Blobs) -> Result<OutputFile, String> {
+        let stored = || {
+            let mut file = open_below(dir, Path::new(self.path.as_str()))?;
+            let meta = file.metadata()?;
+            if (meta.dev(), meta.ino()) != (self.meta.dev(), self.meta.ino()) || !meta.is_file() {
+                return Err(io::Error::other("it was exchanged while it was collected"));
+            }
+            blobs.add(&mut file)
+        };
+        let blob = stored().map_err(|error| format!("`{}` cannot be read: {error}", self.path))?;
+        let executable = self.meta.permissions().mode() & 0o100 != 0;
+        Ok(OutputFile { path: self.path.clone(), blob, executable })
+    }
+}
+
+fn kind(meta: &Metadata) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = meta.file_type();
+    match () {
+        () if kind.is_symlink() => "a symbolic link",
+        () if kind.is_fifo() => "a named pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    }
+}
+
+/// Opens a file without following a symbolic link anywhere on its way.
+fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
+    let (no_link, none) = (OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
+    let mut at: OwnedFd = openat(CWD, dir, no_link | OFlags::DIRECTORY, none)?;
+    for name in relative.parent().into_iter().flat_map(Path::components) {
+        at = openat(&at, name.as_os_str(), no_link | OFlags::DIRECTORY, none)?;
+    }
+    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    // A named pipe put there meanwhile is not to hold this up.
+    Ok(File::from(openat(&at, name, no_link | OFlags::NONBLOCK, none)?))
+}
+
+/// Removes a directory with all that is in it, also where the attempt has taken its own rights away.
+pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(dir);
+            std::fs::remove_dir_all(dir)
+        }
+        done => done,
+    }
+}
+
+/// Gives this user all rights on every directory in a tree.
+fn open_up(root: &Path) {
+    let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let _ = std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700));
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        // `file_type` does not follow links.
+        dirs.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+}

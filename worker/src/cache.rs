@@ -1,0 +1,189 @@
+//! Input files by their content: fetched once, verified, kept for the next attempts as long as there is room.
+//!
+//! What was used longest ago goes first; what an attempt is copying right now stays.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use common::BlobRef;
+use common::content::BlobHash;
+use link::{BlobStore, Connection, LinkError};
+use tokio::sync::watch;
+
+/// How long to wait before fetching again over a connection that is still there.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    store: BlobStore,
+    limit: u64,
+    books: Mutex<Books>,
+    master: watch::Receiver<Option<Connection>>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    entries: BTreeMap<BlobHash, Entry>,
+    total: u64,
+    /// Counts uses: the entry with the lowest number was used longest ago.
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    size: u64,
+    used: u64,
+    users: u32,
+}
+
+/// A cached file that stays at least as long as this.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    cache: Arc<Cache>,
+    hash: BlobHash,
+}
+
+impl Cache {
+    /// Opens the cache in `dir`. `master` is the connection, while there is one.
+    pub(crate) fn open(dir: &Path, limit: u64, master: watch::Receiver<Option<Connection>>) -> Result<Self, LinkError> {
+        let store = BlobStore::open(dir)?;
+        let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
+        found.sort_by_key(|(_, written)| *written);
+        let mut books = Books::default();
+        for (blob, _) in found {
+            books.enter(blob);
+        }
+        let cache = Self { store, limit, books: Mutex::new(books), master };
+        cache.evict(&mut cache.lock());
+        Ok(cache)
+    }
+
+    /// Brings the content here if it is not, however long the master is away. The error is for people, and final.
+    pub(crate) async fn fetch(self: &Arc<Self>, blob: BlobRef) -> Result<Pinned, LinkError> {
+        let mut master = self.master.clone();
+        loop {
+            if self.store.has(&blob) {
+                return Ok(self.pin(blob));
+            }
+            let connection = match master.wait_for(Option::is_some).await {
+                Ok(connection) => connection.clone(),
+                Err(_) => return Err(LinkError::Closed("the worker ends".to_owned())),
+            };
+            let Some(connection) = connection else { continue };
+            match link::content::get(&connection, &self.store, blob).await {
+                Ok(()) => {}
+                Err(error) if error.passing() => {
+                    tracing::debug!(hash = %blob.hash, %error, "fetching an input again");
+                    let _ = tokio::time::timeout(RETRY, master.changed()).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pin(self: &Arc<Self>, blob: BlobRef) -> Pinned {
+        let mut books = self.lock();
+        books.enter(blob).users += 1;
+        self.evict(&mut books);
+        Pinned { cache: Arc::clone(self), hash: blob.hash }
+    }
+
+    /// Makes room, oldest use first.
+    fn evict(&self, books: &mut Books) {
+        while books.total > self.limit {
+            let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
+            let Some(oldest) = unused.min_by_key(|(_, entry)| entry.used).map(|(hash, _)| *hash) else { return };
+            if let Some(entry) = books.entries.remove(&oldest) {
+                books.total -= entry.size;
+            }
+            if let Err(error) = self.store.remove(&oldest) {
+                tracing::warn!(hash = %oldest, %error, "a cached input cannot be removed");
+            }
+        }
+    }
+}
+
+impl Books {
+    /// Writes down that the blob is here and was used now.
+    fn enter(&mut self, blob: BlobRef) -> &mut Entry {
+        self.uses += 1;
+        let entry = self.entries.entry(blob.hash).or_insert_with(|| {
+            self.total += blob.size;
+            Entry { size: blob.size, used: 0, users: 0 }
+        });
+        entry.used = self.uses;
+        entry
+    }
+}
+
+impl Pinned {
+    /// Where the content lies.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.cache.store.path_of(&self.hash)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let mut books = self.cache.lock();
+        if let Some(entry) = books.entries.get_mut(&self.hash) {
+            entry.users = entry.users.saturating_sub(1);
+        }
+        self.cache.evict(&mut books);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(dir: &Path, limit: u64) -> (Arc<Cache>, watch::Sender<Option<Connection>>) {
+        let (tx, master) = watch::channel(None);
+        (Arc::new(Cache::open(dir, limit, master).unwrap()), tx)
+    }
+
+    fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
+        cache.pin(cache.store.add_reader(bytes).unwrap())
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first_and_what_is_in_use_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 20);
+        let used = put(&cache, b"0123456789");
+        let first = put(&cache, b"abcdefghij").path();
+        assert!(first.exists());
+        let second = put(&cache, b"ABCDEFGHIJ").path();
+        assert!(!first.exists() && second.exists() && used.path().exists());
+        let kept = used.path();
+        drop(used);
+        let third = put(&cache, b"0987654321").path();
+        assert!(!kept.exists() && second.exists() && third.exists());
+    }
+
+    #[test]
+    fn the_limit_holds_over_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = put(&cache(dir.path(), 100).0, b"0123456789").path();
+        let (_again, _tx) = cache(dir.path(), 100);
+        assert!(path.exists());
+        let (_smaller, _tx) = cache(dir.path(), 5);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn what_is_here_is_found_without_a_master() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 100);
+        let blob = cache.store.add_reader(&b"here"[..]).unwrap();
+        let pinned = cache.fetch(blob).await.unwrap();
+        assert_eq!(std::fs::read(pinned.path()).unwrap(), b"here");
+    }
+}

@@ -1,0 +1,126 @@
+//! What the owner of a host can set, each with its unit and default. Parsed once, complete with its defaults.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::WorkerError;
+use crate::os::Limits;
+
+/// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// How many tasks run at a time; 0: as many as the host has logical processors.
+    pub slots: u32,
+    /// How long a task that was asked to end (SIGTERM) may take before it is killed, in milliseconds.
+    pub grace_ms: u64,
+    /// How often each of the owner's switches is looked at, in milliseconds.
+    pub owner_poll_ms: u64,
+    /// `PATH` of the tasks.
+    pub path: String,
+    /// `LANG` of the tasks.
+    pub lang: String,
+    /// How much is kept of a task's standard output, and as much of its standard error, in bytes.
+    pub stream_limit_bytes: u64,
+    /// How much the collected output files of one task may take together, in bytes.
+    pub output_limit_bytes: u64,
+    /// How much disk the cache of input files may take, in bytes. What running tasks need stays in any case.
+    pub cache_limit_bytes: u64,
+    /// Address space of each process of a task, in bytes; 0: no limit.
+    pub memory_limit_bytes: u64,
+    /// Length of each file that a task writes, in bytes; 0: no limit.
+    pub file_limit_bytes: u64,
+    /// Files that each process of a task may have open; 0: no limit of ours.
+    pub open_files_limit: u64,
+    /// Bound of the first wait before connecting again, in milliseconds; each wait is drawn evenly from zero to a bound
+    /// that doubles from here.
+    pub reconnect_base_ms: u64,
+    /// The largest such bound, in milliseconds.
+    pub reconnect_cap_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            slots: 0,
+            grace_ms: 5_000,
+            owner_poll_ms: 100,
+            path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            lang: "C.UTF-8".to_owned(),
+            stream_limit_bytes: 16 << 20,
+            output_limit_bytes: 4 << 30,
+            cache_limit_bytes: 10 << 30,
+            memory_limit_bytes: 0,
+            file_limit_bytes: 0,
+            open_files_limit: 0,
+            reconnect_base_ms: 100,
+            reconnect_cap_ms: 30_000,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file; what it leaves out is as by default.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not TOML, or has a key that does not exist.
+    pub fn load(path: &Path) -> Result<Self, WorkerError> {
+        let text = std::fs::read_to_string(path).map_err(WorkerError::file("cannot read", path))?;
+        text.parse().map_err(|source| WorkerError::Config { path: path.to_owned(), source: Box::new(source) })
+    }
+
+    /// How many slots that is on this host.
+    pub(crate) fn slots_here(&self) -> u32 {
+        match self.slots {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            n => n,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        let some = |n| if n == 0 { None } else { Some(n) };
+        Limits {
+            memory: some(self.memory_limit_bytes),
+            file: some(self.file_limit_bytes),
+            open_files: some(self.open_files_limit),
+        }
+    }
+
+    pub(crate) fn owner_poll(&self) -> Duration {
+        Duration::from_millis(self.owner_poll_ms.max(1))
+    }
+
+    pub(crate) fn backoff(&self) -> link::retry::Backoff {
+        let ms = Duration::from_millis;
+        link::retry::Backoff::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms))
+    }
+}
+
+impl std::str::FromStr for Config {
+    type Err = toml::de::Error;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        toml::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_file_names_every_key_with_its_default() {
+        let text = include_str!("../../configs/worker.toml");
+        assert_eq!(text.parse::<Config>().unwrap(), Config::default());
+        let shipped: toml::Table = text.parse().unwrap();
+        let known = toml::Table::try_from(Config::default()).unwrap();
+        assert_eq!(shipped.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = "slotz = 3".parse::<Config>().unwrap_err().to_string();
+        assert!(error.contains("slotz") && error.contains("slots"), "{error}");
+    }
+}

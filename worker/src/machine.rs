@@ -1,0 +1,474 @@
+//! The worker's state machine: which attempt is where, and what is to be done about it. Inputs are what happened and
+//! when; outputs are [`Action`]s. No input or output, no clock.
+//!
+//! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being acknowledged, returned or
+//! abandoned, exactly once. While the owner wants the host, every running attempt is frozen, none is started, and what
+//! was not started yet is given back at once.
+
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::host::OwnerState;
+use common::wire::worker::{Assignment, Command, Errand};
+use common::{AttemptId, Completion, Outcome, Span, Time};
+
+use run::{Run, Verdict};
+
+/// How long the start of a command may go unreported: commands shorter than this never cost a message of their own.
+const REPORT_DELAY: Span = Span::from_millis(50);
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    /// The master gives work.
+    Assigned(Vec<Assignment>),
+    /// The master wants these ended and delivered.
+    Stop(Vec<AttemptId>),
+    /// These are of no use any more.
+    Abandon(Vec<AttemptId>),
+    /// These completions are durable at the master.
+    Acknowledged(Vec<AttemptId>),
+    /// The owner came or went.
+    Owner(OwnerState),
+    /// An attempt's directory and inputs are there.
+    Staged(AttemptId),
+    /// The command has ended, and nothing of its process tree is left.
+    Exited(AttemptId),
+    /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get so far.
+    Ended(AttemptId, Box<Ending>),
+    /// What programs say of their progress.
+    Progress(Vec<(AttemptId, f32)>),
+    /// The worker is to end in order.
+    Shutdown,
+    /// The time that [`Machine::next_wakeup`] named has come.
+    Tick,
+}
+
+/// What an attempt left behind.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ending {
+    /// How its command ended, where nobody else ended it.
+    pub outcome: Outcome,
+    /// Processor time of its tree.
+    pub cpu: Span,
+    /// Its captured standard output.
+    pub stdout: Stream,
+    /// Its captured standard error.
+    pub stderr: Stream,
+    /// The files that it left.
+    pub outputs: Vec<OutputFile>,
+}
+
+impl Ending {
+    /// An ending without a trace.
+    pub(crate) fn bare(outcome: Outcome) -> Self {
+        Self { outcome, cpu: Span::ZERO, stdout: Stream::default(), stderr: Stream::default(), outputs: Vec::new() }
+    }
+}
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    /// Make its directory and place its inputs.
+    Stage(AttemptId, Box<Command>),
+    /// Start its command.
+    Start(AttemptId),
+    /// Stop every process of it.
+    Freeze(AttemptId),
+    /// Let them go on.
+    Thaw(AttemptId),
+    /// Ask every process of it to end.
+    Terminate(AttemptId),
+    /// End every process of it.
+    Kill(AttemptId),
+    /// End it wherever it is, and throw everything away.
+    Drop(AttemptId),
+    /// Make the completion durable, then deliver it.
+    Spool(Completion),
+    /// Throw away what an attempt left that nobody wants any more.
+    Discard(Box<Ending>),
+    /// Forget these durable completions.
+    Forget(Vec<AttemptId>),
+    /// Tell the master that these are given back.
+    Return(Vec<AttemptId>, &'static str),
+    /// Tell the master how far these are.
+    Report(Vec<Held>),
+    /// Tell the master about the owner.
+    Owner(OwnerState),
+    /// Nothing runs any more: the worker may end.
+    Left,
+}
+
+/// The state. One for each worker.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    slots: usize,
+    grace: Span,
+    owner: OwnerState,
+    leaving: bool,
+    queued: VecDeque<Assignment>,
+    staging: BTreeMap<AttemptId, Option<Span>>,
+    ready: VecDeque<(AttemptId, Option<Span>)>,
+    running: BTreeMap<AttemptId, Run>,
+    collecting: BTreeMap<AttemptId, Run>,
+    ended: BTreeSet<AttemptId>,
+    /// Attempts told to end without a trace, of which the last word is still to come.
+    dropped: BTreeSet<AttemptId>,
+    progress: BTreeMap<AttemptId, f32>,
+    unreported: BTreeSet<AttemptId>,
+    report_at: Option<Time>,
+}
+
+impl Machine {
+    /// A worker with this many slots, which gives a command that it asked to end this long. `ended` are the
+    /// completions that its spool holds from before.
+    pub(crate) fn new(slots: usize, grace: Span, ended: impl IntoIterator<Item = AttemptId>) -> Self {
+        Self {
+            slots: slots.max(1),
+            grace,
+            owner: OwnerState::Away,
+            leaving: false,
+            queued: VecDeque::new(),
+            staging: BTreeMap::new(),
+            ready: VecDeque::new(),
+            running: BTreeMap::new(),
+            collecting: BTreeMap::new(),
+            ended: ended.into_iter().collect(),
+            dropped: BTreeSet::new(),
+            progress: BTreeMap::new(),
+            unreported: BTreeSet::new(),
+            report_at: None,
+        }
+    }
+
+    /// Takes one event.
+    pub(crate) fn step(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Assigned(work) => self.on_assigned(work, actions),
+            Event::Stop(attempts) => attempts.into_iter().for_each(|id| self.on_stop(now, id, actions)),
+            Event::Abandon(attempts) => attempts.into_iter().for_each(|id| self.on_abandon(id, actions)),
+            Event::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
+            Event::Owner(owner) => self.on_owner(now, owner, actions),
+            Event::Staged(id) => {
+                if let Some(limit) = self.staging.remove(&id) {
+                    self.ready.push_back((id, limit));
+                }
+            }
+            Event::Exited(id) => self.on_exited(now, id),
+            Event::Ended(id, ending) => self.on_ended(now, id, ending, actions),
+            Event::Progress(news) => {
+                self.progress.extend(news.into_iter().filter(|(id, _)| self.running.contains_key(id)));
+            }
+            Event::Shutdown => self.on_shutdown(now, actions),
+            Event::Tick => {}
+        }
+        self.enforce_times(now, actions);
+        self.fill(now, actions);
+        self.report_late(now, actions);
+        if self.leaving && self.is_idle() {
+            actions.push(Action::Left);
+        }
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens before.
+    pub(crate) fn next_wakeup(&self) -> Option<Time> {
+        self.running.values().filter_map(Run::next_wakeup).chain(self.report_at).min()
+    }
+
+    /// Everything that it holds, as heartbeats list it.
+    pub(crate) fn held(&self, now: Time) -> Vec<Held> {
+        let bare = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, progress: None };
+        let running = self.running.keys().chain(self.collecting.keys()).filter_map(|id| self.held_of(now, *id));
+        running
+            .chain(self.staging.keys().map(|id| bare(*id, Phase::Staging)))
+            .chain(self.ready.iter().map(|(id, _)| bare(*id, Phase::Staging)))
+            .chain(self.queued.iter().map(|a| bare(a.attempt, Phase::Queued)))
+            .chain(self.ended.iter().map(|id| bare(*id, Phase::Ended)))
+            .collect()
+    }
+
+    /// Attempts whose commands run or are frozen.
+    pub(crate) fn running(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        self.running.keys().copied()
+    }
+
+    /// Whether the owner lets tasks run.
+    pub(crate) fn owner(&self) -> OwnerState {
+        self.owner
+    }
+
+    /// Completions that wait for their acknowledgement.
+    pub(crate) fn ended(&self) -> &BTreeSet<AttemptId> {
+        &self.ended
+    }
+
+    fn is_idle(&self) -> bool {
+        self.staging.is_empty()
+            && self.ready.is_empty()
+            && self.running.is_empty()
+            && self.collecting.is_empty()
+            && self.dropped.is_empty()
+    }
+
+    fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
+        let progress = self.progress.get(&attempt).copied();
+        let (phase, run) = match (self.running.get(&attempt), self.owner) {
+            (Some(run), OwnerState::Present(reason)) => (Phase::Suspended(reason), run),
+            (Some(run), OwnerState::Away) => (Phase::Running, run),
+            (None, _) => (Phase::Running, self.collecting.get(&attempt)?),
+        };
+        Some(Held { attempt, phase, ran: run.ran(now), progress })
+    }
+
+    fn holds(&self, id: AttemptId) -> bool {
+        self.running.contains_key(&id)
+            || self.ended.contains(&id)
+            || self.collecting.contains_key(&id)
+            || self.staging.contains_key(&id)
+            || self.dropped.contains(&id)
+            || self.ready.iter().any(|(r, _)| *r == id)
+            || self.queued.iter().any(|a| a.attempt == id)
+    }
+
+    fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
+        let mut back = Vec::new();
+        for assignment in work {
+            let id = assignment.attempt;
+            if self.holds(id) {
+                continue; // Said twice.
+            }
+            if self.leaving || self.owner != OwnerState::Away {
+                back.push(id);
+            } else if assignment.work == Errand::Noop {
+                self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);
+            } else {
+                self.queued.push_back(assignment);
+            }
+        }
+        if !back.is_empty() {
+            actions.push(Action::Return(back, self.why_not_now()));
+        }
+    }
+
+    fn why_not_now(&self) -> &'static str {
+        if self.leaving { "the worker shuts down" } else { "the owner wants the host" }
+    }
+
+    /// Stages as many as there are slots beside those that run, and starts what is ready where a slot is free.
+    fn fill(&mut self, now: Time, actions: &mut Vec<Action>) {
+        if self.leaving || self.owner != OwnerState::Away {
+            return;
+        }
+        // What was dropped may still be dying in its slot.
+        while self.running.len() + self.dropped.len() < self.slots
+            && let Some((id, limit)) = self.ready.pop_front()
+        {
+            self.running.insert(id, Run::started(now, limit));
+            self.unreported.insert(id);
+            self.report_at.get_or_insert(now + REPORT_DELAY);
+            actions.push(Action::Start(id));
+        }
+        while self.staging.len() + self.ready.len() + self.collecting.len() < self.ahead()
+            && let Some(Assignment { attempt, limit, work }) = self.queued.pop_front()
+        {
+            if let Errand::Command(command) = work {
+                self.staging.insert(attempt, limit);
+                actions.push(Action::Stage(attempt, command));
+            }
+        }
+    }
+
+    /// How many may be in preparation: for every free slot, and one slot's worth of the next ones.
+    fn ahead(&self) -> usize {
+        2 * self.slots - self.running.len()
+    }
+
+    fn on_exited(&mut self, now: Time, id: AttemptId) {
+        if let Some(mut run) = self.running.remove(&id) {
+            run.end(now);
+            self.collecting.insert(id, run);
+        }
+    }
+
+    fn on_ended(&mut self, now: Time, id: AttemptId, ending: Box<Ending>, actions: &mut Vec<Action>) {
+        self.on_exited(now, id);
+        self.progress.remove(&id);
+        self.unreported.remove(&id);
+        if self.dropped.remove(&id) {
+            actions.push(Action::Discard(ending));
+        } else if let Some(run) = self.collecting.remove(&id) {
+            self.on_collected(now, id, &run, *ending, actions);
+        } else if self.staging.remove(&id).is_some() {
+            self.end(id, *ending, (Span::ZERO, Span::ZERO), actions);
+        }
+    }
+
+    fn on_collected(&mut self, now: Time, id: AttemptId, run: &Run, mut ending: Ending, actions: &mut Vec<Action>) {
+        match run.verdict {
+            Verdict::Open => {}
+            Verdict::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
+            Verdict::Stopped => ending.outcome = Outcome::Stopped,
+            Verdict::Returned => {
+                actions.push(Action::Discard(Box::new(ending)));
+                actions.push(Action::Return(vec![id], self.why_not_now()));
+                return;
+            }
+        }
+        self.end(id, ending, (run.ran(now), run.suspended(now)), actions);
+    }
+
+    fn end(&mut self, id: AttemptId, ending: Ending, times: (Span, Span), actions: &mut Vec<Action>) {
+        self.ended.insert(id);
+        let Ending { outcome, cpu, stdout, stderr, outputs } = ending;
+        let (ran, suspended) = times;
+        actions.push(Action::Spool(Completion { attempt: id, outcome, ran, suspended, cpu, stdout, stderr, outputs }));
+    }
+
+    fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
+        let frozen = self.owner != OwnerState::Away;
+        if let Some(run) = self.running.get_mut(&id) {
+            if run.verdict == Verdict::Open {
+                run.verdict = Verdict::Stopped;
+                ask_to_end(run, id, frozen, now + self.grace, actions);
+            }
+        } else if self.take_unstarted(id, actions) {
+            self.end(id, Ending::bare(Outcome::Stopped), (Span::ZERO, Span::ZERO), actions);
+        }
+    }
+
+    /// Takes an attempt that was not started off the books; whether there was one.
+    fn take_unstarted(&mut self, id: AttemptId, actions: &mut Vec<Action>) -> bool {
+        if let Some(at) = self.queued.iter().position(|a| a.attempt == id) {
+            self.queued.remove(at);
+            return true;
+        }
+        let ready = self.ready.iter().position(|(r, _)| *r == id).and_then(|at| self.ready.remove(at)).is_some();
+        let prepared = ready || self.staging.remove(&id).is_some();
+        if prepared {
+            self.dropped.insert(id);
+            actions.push(Action::Drop(id));
+        }
+        prepared
+    }
+
+    fn on_abandon(&mut self, id: AttemptId, actions: &mut Vec<Action>) {
+        if self.ended.remove(&id) {
+            actions.push(Action::Forget(vec![id]));
+        } else if self.running.remove(&id).is_some() || self.collecting.remove(&id).is_some() {
+            self.progress.remove(&id);
+            self.unreported.remove(&id);
+            self.dropped.insert(id);
+            actions.push(Action::Drop(id));
+        } else {
+            self.take_unstarted(id, actions);
+        }
+    }
+
+    fn on_acknowledged(&mut self, mut attempts: Vec<AttemptId>, actions: &mut Vec<Action>) {
+        attempts.retain(|id| self.ended.remove(id));
+        if !attempts.is_empty() {
+            actions.push(Action::Forget(attempts));
+        }
+    }
+
+    fn on_owner(&mut self, now: Time, owner: OwnerState, actions: &mut Vec<Action>) {
+        let before = std::mem::replace(&mut self.owner, owner);
+        if before == owner {
+            return;
+        }
+        match (before, owner) {
+            (OwnerState::Away, OwnerState::Present(_)) => {
+                for (id, run) in &mut self.running {
+                    run.freeze(now);
+                    // Who was asked to end already gets no more time: it would have to run for that.
+                    let order = if run.kill_at.take().is_some() { Action::Kill(*id) } else { Action::Freeze(*id) };
+                    actions.push(order);
+                }
+                actions.push(Action::Owner(owner));
+                self.give_back(actions);
+            }
+            (OwnerState::Present(_), OwnerState::Away) => {
+                actions.push(Action::Owner(owner));
+                for (id, run) in &mut self.running {
+                    run.thaw(now);
+                    actions.push(Action::Thaw(*id));
+                }
+            }
+            _ => actions.push(Action::Owner(owner)),
+        }
+        self.unreported.extend(self.running.keys());
+        self.report(now, actions);
+    }
+
+    /// Gives back all that was not started.
+    fn give_back(&mut self, actions: &mut Vec<Action>) {
+        let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
+        let prepared = std::mem::take(&mut self.staging).into_keys();
+        let prepared: Vec<AttemptId> = prepared.chain(self.ready.drain(..).map(|(id, _)| id)).collect();
+        actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
+        self.dropped.extend(&prepared);
+        back.extend(prepared);
+        if !back.is_empty() {
+            actions.push(Action::Return(back, self.why_not_now()));
+        }
+    }
+
+    /// Gives everything back that has not ended; what runs is asked to end first.
+    fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
+        if std::mem::replace(&mut self.leaving, true) {
+            return;
+        }
+        self.give_back(actions);
+        let frozen = self.owner != OwnerState::Away;
+        for (id, run) in &mut self.running {
+            if run.verdict == Verdict::Open {
+                run.verdict = Verdict::Returned;
+                ask_to_end(run, *id, frozen, now + self.grace, actions);
+            }
+        }
+    }
+
+    /// Time limits and the end of patience.
+    fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let frozen = self.owner != OwnerState::Away;
+        for (id, run) in &mut self.running {
+            if run.kill_at.is_some_and(|at| at <= now) {
+                run.kill_at = None;
+                actions.push(Action::Kill(*id));
+            }
+            if let Some(limit) = run.overrun(now) {
+                run.verdict = Verdict::TimedOut(limit);
+                ask_to_end(run, *id, frozen, now + self.grace, actions);
+            }
+        }
+    }
+
+    fn report_late(&mut self, now: Time, actions: &mut Vec<Action>) {
+        if self.report_at.is_some_and(|at| at <= now) {
+            self.report(now, actions);
+        }
+    }
+
+    fn report(&mut self, now: Time, actions: &mut Vec<Action>) {
+        self.report_at = None;
+        let news = std::mem::take(&mut self.unreported);
+        let held: Vec<Held> = news.into_iter().filter_map(|id| self.held_of(now, id)).collect();
+        if !held.is_empty() {
+            actions.push(Action::Report(held));
+        }
+    }
+}
+
+/// A frozen tree cannot follow a request, and is not to run for it: it is killed.
+fn ask_to_end(run: &mut Run, id: AttemptId, frozen: bool, kill_at: Time, actions: &mut Vec<Action>) {
+    if frozen {
+        actions.push(Action::Kill(id));
+    } else {
+        run.kill_at = Some(kill_at);
+        actions.push(Action::Terminate(id));
+    }
+}

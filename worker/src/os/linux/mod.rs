@@ -1,0 +1,188 @@
+//! Linux: a spawner process, one init process per attempt, signals to whole trees.
+//!
+//! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the worker's end.
+
+mod init;
+mod spawner;
+mod sys;
+mod tree;
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as Socket;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use common::wire::frame;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+use super::{Launch, Order, Report};
+pub(crate) use spawner::spawner_main;
+
+const THAW: Signal = Signal::CONT;
+
+fn byte_of(order: Order) -> u8 {
+    match order {
+        Order::Terminate => b'T',
+        Order::Kill => b'K',
+        Order::Freeze => b'F',
+        Order::Thaw => b'C',
+    }
+}
+
+fn order_of(byte: u8) -> Option<Order> {
+    [Order::Terminate, Order::Kill, Order::Freeze, Order::Thaw].into_iter().find(|order| byte_of(*order) == byte)
+}
+
+/// Starts commands. Holds the spawner, and starts another if it is gone.
+pub struct Launcher {
+    program: PathBuf,
+    spawner: Mutex<Spawner>,
+}
+
+struct Spawner {
+    child: Child,
+    socket: Socket,
+}
+
+/// A command that was started (or will turn out not to have been).
+pub struct Process {
+    control: UnixStream,
+    inbox: Vec<u8>,
+    /// What it writes to its standard output, if that is kept.
+    pub stdout: Option<pipe::Receiver>,
+    /// What it writes to its standard error, if that is kept.
+    pub stderr: Option<pipe::Receiver>,
+}
+
+impl Launcher {
+    /// Starts the spawner: `program` called with [`crate::spawner::ARG`].
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(program: PathBuf) -> io::Result<Self> {
+        let spawner = Mutex::new(Spawner::start(&program)?);
+        Ok(Self { program, spawner })
+    }
+
+    /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
+    ///
+    /// # Errors
+    /// If no spawner can be had, or no more descriptors. That the command itself does not start is a [`Report`].
+    pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
+        let bytes = postcard::to_extend(launch, vec![0; 4]).map_err(io::Error::other)?;
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        let ((stdout, out), (stderr, err)) = (output(keep_stdout)?, output(keep_stderr)?);
+        self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()])?;
+        let mut process = Process { control: UnixStream::from_std(ours)?, inbox: Vec::new(), stdout, stderr };
+        process.describe(bytes).await?;
+        Ok(process)
+    }
+
+    fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
+        let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(error) = spawner.pass(fds) else { return Ok(()) };
+        tracing::warn!(%error, "the spawner process is gone; starting another");
+        *spawner = Spawner::start(&self.program)?;
+        spawner.pass(fds)
+    }
+}
+
+/// The worker's and the command's end of a standard output.
+fn output(keep: bool) -> io::Result<(Option<pipe::Receiver>, OwnedFd)> {
+    if !keep {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+        return Ok((None, null.into()));
+    }
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
+}
+
+impl Spawner {
+    fn start(program: &PathBuf) -> io::Result<Self> {
+        let (socket, theirs) = Socket::pair()?;
+        let child = Command::new(program)
+            .arg0("deskgrid-spawner")
+            .arg(crate::spawner::ARG)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { child, socket })
+    }
+
+    fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+        sendmsg(&self.socket, &[IoSlice::new(b"A")], &mut ancillary, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    async fn describe(&mut self, mut bytes: Vec<u8>) -> io::Result<()> {
+        let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        tokio::io::AsyncWriteExt::write_all(&mut self.control, &bytes).await
+    }
+
+    /// Passes an order on. Orders after the end are of no effect.
+    pub fn order(&self, order: Order) {
+        // A few bytes into a socket whose reader is alive always fit; if it is dead there is nothing to order.
+        let _ = self.control.try_write(&[byte_of(order)]);
+    }
+
+    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.
+    pub async fn report(&mut self) -> Report {
+        loop {
+            if let Some(report) = self.buffered() {
+                return report;
+            }
+            match self.control.read_buf(&mut self.inbox).await {
+                Ok(0) | Err(_) => {
+                    // Its watcher was killed: the spawner kills what was below it.
+                    return Report::Ended { status: init::LOST, cpu: common::Span::ZERO };
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn buffered(&mut self) -> Option<Report> {
+        let prefix = self.inbox.first_chunk::<{ frame::PREFIX }>()?;
+        let length = frame::length(*prefix).ok()?;
+        let report = frame::decode(self.inbox.get(frame::PREFIX..frame::PREFIX + length)?).ok()?;
+        self.inbox.drain(..frame::PREFIX + length);
+        Some(report)
+    }
+}
+
+/// Time since the host was started, suspensions of the host included.
+pub(crate) fn since_boot() -> common::Time {
+    let now = clock_gettime(ClockId::Boottime);
+    common::Time(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
+}
+
+/// What tells this run of the host from every other.
+pub(crate) fn boot_id() -> Option<uuid::Uuid> {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().parse().ok()
+}

@@ -1,0 +1,247 @@
+//! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a single-threaded
+//! process, starting a program without a copy of the caller, waiting with resource use, and waiting for SIGCHLD or a descriptor.
+#![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use crate::os::Status;
+
+/// Which side of a fork this is.
+pub(super) enum Fork {
+    Parent(Pid),
+    Child,
+}
+
+/// Forks. The caller must have one thread only: the child goes on as an ordinary program.
+pub(super) fn fork() -> io::Result<Fork> {
+    // SAFETY: the spawner and the inits never start a thread, so the child's memory is in a consistent state.
+    match unsafe { libc::fork() } {
+        0 => Ok(Fork::Child),
+        pid => positive(pid).map(Fork::Parent).ok_or_else(io::Error::last_os_error),
+    }
+}
+
+fn positive(pid: libc::pid_t) -> Option<Pid> {
+    if pid > 0 { Pid::from_raw(pid) } else { None }
+}
+
+extern "C" fn on_child(_: libc::c_int) {}
+
+/// Makes SIGCHLD interrupt [`wait_for`] and nothing else, and the signals that end a session harmless: the processes
+/// here end when the worker does, and not before the tasks below them.
+pub(super) fn arrange_signals() {
+    for (signal, handler) in [
+        (libc::SIGCHLD, on_child as *const () as libc::sighandler_t),
+        (libc::SIGTERM, libc::SIG_IGN),
+        (libc::SIGINT, libc::SIG_IGN),
+        (libc::SIGHUP, libc::SIG_IGN),
+        (libc::SIGQUIT, libc::SIG_IGN),
+        (libc::SIGPIPE, libc::SIG_IGN),
+        (libc::SIGTSTP, libc::SIG_IGN),
+    ] {
+        // SAFETY: the handler does nothing, which is async-signal-safe; the struct is fully initialised by zeroing.
+        unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = handler;
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
+    block_sigchld();
+}
+
+fn block_sigchld() {
+    // SAFETY: plain calls on a local, initialised signal set.
+    unsafe {
+        let mut set = empty_set();
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, ptr::null_mut());
+    }
+}
+
+fn empty_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+/// Waits until the descriptor has something (or is closed), a child has changed, or the time is over. True: the
+/// descriptor.
+pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> bool {
+    // A negative descriptor is skipped by the kernel.
+    let mut poll = libc::pollfd { fd: fd.map_or(-1, |fd| fd.as_raw_fd()), events: libc::POLLIN, revents: 0 };
+    let time = timeout.map(|t| libc::timespec {
+        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
+    });
+    let mask = empty_set();
+    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: one valid pollfd, a valid or null timespec, a valid mask; SIGCHLD is blocked except inside this call.
+    unsafe { libc::ppoll(&raw mut poll, 1, time, &raw const mask) > 0 }
+}
+
+/// A child that ended.
+pub(super) struct Reaped {
+    pub pid: Pid,
+    pub status: Status,
+}
+
+/// What [`reap`] found.
+pub(super) enum Reap {
+    Child(Reaped),
+    /// There are children, none of which has ended.
+    Alive,
+    /// There are no children at all.
+    Childless,
+}
+
+/// Takes one child that ended, without waiting.
+pub(super) fn reap() -> Reap {
+    let mut status = 0;
+    // SAFETY: the pointer is to a local.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    match positive(pid) {
+        None if pid < 0 => Reap::Childless,
+        None => Reap::Alive,
+        Some(pid) => {
+            let status = if libc::WIFSIGNALED(status) {
+                Status::Signalled(libc::WTERMSIG(status))
+            } else {
+                Status::Exited(libc::WEXITSTATUS(status))
+            };
+            Reap::Child(Reaped { pid, status })
+        }
+    }
+}
+
+/// Processor time of all descendants that were reaped, by this process or by their parents.
+pub(super) fn children_cpu() -> Duration {
+    let mut usage = MaybeUninit::zeroed();
+    // SAFETY: getrusage fills the struct, and zeroes are a valid value of it.
+    let usage: libc::rusage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |t: libc::timeval| {
+        Duration::from_secs(u64::try_from(t.tv_sec).unwrap_or(0))
+            + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+    };
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// The descriptors that a command gets as its standard ones. All are above 2.
+pub(super) struct Stdio<'a> {
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+}
+
+/// What the new process needs between its birth and its program, prepared before: it may not allocate.
+struct Plan {
+    program: *const libc::c_char,
+    argv: *const *const libc::c_char,
+    env: *const *const libc::c_char,
+    dir: *const libc::c_char,
+    stdio: [libc::c_int; 3],
+    /// Why the program was not reached.
+    error: libc::c_int,
+}
+
+/// The stack on which the new process gets to its program, in bytes.
+const STACK: usize = 64 * 1024;
+/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
+const NICE: libc::c_int = 19;
+
+/// Starts a program in a session of its own and in `dir`, with every signal as it is by default, at the lowest
+/// processor and IO priority from its first instruction on. Costs the same however big the caller is.
+///
+/// posix_spawn would do, but glibc's refuses SCHED_IDLE, and to set it on the running program would come too late for
+/// what that has forked by then.
+pub(super) fn spawn(
+    program: &CStr,
+    argv: &[CString],
+    env: &[CString],
+    dir: &CStr,
+    stdio: &Stdio<'_>,
+) -> io::Result<Pid> {
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    let mut plan = Plan {
+        program: program.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        dir: dir.as_ptr(),
+        stdio: [stdio.stdin, stdio.stdout, stdio.stderr].map(|fd| fd.as_raw_fd()),
+        error: 0,
+    };
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by exec or exit, so
+    // the child's use of the stack (its aligned end is passed) and of `plan` is exclusive and over at the return.
+    // `become_program` only makes system calls, and all that `plan` points to outlives the call.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr_range().end;
+        libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
+    };
+    let Some(pid) = positive(pid) else { return Err(io::Error::last_os_error()) };
+    // SAFETY: a plain read; volatile because the compiler did not see the child write.
+    match unsafe { ptr::read_volatile(&raw const plan.error) } {
+        0 => Ok(pid),
+        error => {
+            // The child has exited; it is reaped here so that nobody takes it for a command.
+            // SAFETY: waiting for a child of this process.
+            unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
+            Err(io::Error::from_raw_os_error(error))
+        }
+    }
+}
+
+/// The child's way from its birth to its program.
+extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
+    // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
+    unsafe {
+        let plan = &mut *plan.cast::<Plan>();
+        libc::setsid();
+        lower_priorities();
+        for (number, fd) in plan.stdio.iter().enumerate() {
+            libc::dup2(*fd, number as libc::c_int);
+        }
+        let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        default.sa_sigaction = libc::SIG_DFL;
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::sigaction(signal, &raw const default, ptr::null_mut());
+        }
+        let none = empty_set();
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+        if libc::chdir(plan.dir) == 0 {
+            libc::execve(plan.program, plan.argv, plan.env);
+        }
+        plan.error = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.
+unsafe fn lower_priorities() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: system calls with numbers and a local.
+    unsafe {
+        let lowest: libc::sched_param = MaybeUninit::zeroed().assume_init();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const lowest);
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+    }
+}

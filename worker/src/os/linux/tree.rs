@@ -1,0 +1,105 @@
+//! All processes below the calling one: finding, stopping and signalling them to a fixpoint.
+//!
+//! The caller is a subreaper, so whatever a descendant does (a new session, a double fork) it stays below the caller.
+//! Nothing here knows what the processes are for. The walk reads every process's parent from `/proc`: the kernel's
+//! own lists of children are not built into every kernel.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+/// How long to try to bring a tree to rest: enough for a fork bomb, short against an owner's patience.
+const FREEZE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a process that was told to stop may take before it is looked at again.
+const SETTLE: Duration = Duration::from_micros(300);
+
+/// A process as one look at `/proc` shows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub pid: Pid,
+    state: u8,
+}
+
+impl Member {
+    /// Whether it has ended and only waits to be reaped.
+    pub(super) fn ended(self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x')
+    }
+
+    /// Whether it executes nothing and cannot fork.
+    fn at_rest(self) -> bool {
+        self.ended() || matches!(self.state, b'T' | b't')
+    }
+}
+
+/// State and parent of a process, if it still exists.
+fn look(pid: i32) -> Option<(u8, i32)> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, parentheses included; state and parent follow the last one.
+    let end = stat.iter().rposition(|b| *b == b')')?;
+    let mut fields = stat.get(end + 2..)?.split(|b| *b == b' ');
+    let state = *fields.next()?.first()?;
+    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    Some((state, parent))
+}
+
+/// Every process below this one, parents first, without the trees of `spared` children.
+pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
+    let mut children: BTreeMap<i32, Vec<(i32, u8)>> = BTreeMap::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    for pid in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()) {
+        if let Some((state, parent)) = look(pid) {
+            children.entry(parent).or_default().push((pid, state));
+        }
+    }
+    let me = getpid().as_raw_nonzero().get();
+    let mut found: Vec<Member> = Vec::new();
+    let mut parents = vec![me];
+    while let Some(parent) = parents.pop() {
+        for &(child, state) in children.get(&parent).into_iter().flatten() {
+            let Some(pid) = Pid::from_raw(child) else { continue };
+            if parent == me && spared(pid) {
+                continue;
+            }
+            found.push(Member { pid, state });
+            parents.push(child);
+        }
+    }
+    found
+}
+
+/// Stops every process below this one, until a look finds none that could still execute or fork. A process that the
+/// kernel holds uninterruptibly counts as stopped once it was told: it stops before it executes anything again.
+pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
+    let deadline = Instant::now() + FREEZE_PATIENCE;
+    let mut told = std::collections::BTreeSet::new();
+    loop {
+        let mut restless = false;
+        for member in members(spared).into_iter().filter(|m| !m.at_rest()) {
+            let news = told.insert(member.pid.as_raw_nonzero());
+            if news || member.state != b'D' {
+                restless = true;
+                let _ = kill_process(member.pid, Signal::STOP);
+            }
+        }
+        if !restless || Instant::now() > deadline {
+            return !restless;
+        }
+        std::thread::sleep(SETTLE);
+    }
+}
+
+/// Sends a signal to every process below this one.
+pub(super) fn signal(signal: Signal, spared: &dyn Fn(Pid) -> bool) {
+    for member in members(spared).into_iter().filter(|m| !m.ended()) {
+        let _ = kill_process(member.pid, signal);
+    }
+}
+
+/// Kills every process below this one that a look finds: stopped first, so that none is born meanwhile.
+pub(super) fn kill(spared: &dyn Fn(Pid) -> bool) {
+    freeze(spared);
+    signal(Signal::KILL, spared);
+}

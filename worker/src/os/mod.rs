@@ -1,0 +1,80 @@
+//! The one door to what differs between operating systems: starting a command in a process tree of its own, and
+//! freezing, thawing and ending that tree as a whole.
+//!
+//! What is behind it today is Linux; a second system has to offer the same names.
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(target_os = "linux")]
+pub use linux::{Launcher, Process};
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{boot_id, since_boot, spawner_main};
+
+use serde::{Deserialize, Serialize};
+
+use common::Span;
+
+/// What to run and how. Crosses from the worker to the process that watches over the attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// The attempt's directory, where the command runs, as the system's own bytes.
+    pub dir: Vec<u8>,
+    /// Standard input, below the directory; nothing where there is none.
+    pub stdin: Option<String>,
+    /// What each process may use.
+    pub limits: Limits,
+}
+
+/// What each process of an attempt may use; nothing means no limit of ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Address space, in bytes.
+    pub memory: Option<u64>,
+    /// Length of a file that it writes, in bytes.
+    pub file: Option<u64>,
+    /// Files open at a time.
+    pub open_files: Option<u64>,
+}
+
+/// What the worker may ask of a running tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Ask every process to end.
+    Terminate,
+    /// End every process.
+    Kill,
+    /// Stop every process until it is thawed.
+    Freeze,
+    /// Let them all go on.
+    Thaw,
+}
+
+/// What the watching process says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// It could not be started, and nothing runs; says why.
+    NotStarted(String),
+    /// Every process of the tree is stopped.
+    Frozen,
+    /// The command ended, and no process of its tree is left.
+    Ended {
+        /// How the command itself ended.
+        status: Status,
+        /// Processor time of the whole tree.
+        cpu: Span,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+}

@@ -1,0 +1,243 @@
+//! The connection to the master: made again for ever, with one control stream for messages and streams of their own for
+//! content. What is said and done is decided elsewhere ([`crate::worker`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::wire::stream::Open;
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::{BlobRef, Content, Span};
+use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use crate::spool::blobs::Blobs;
+
+/// How long the master may take to answer a greeting.
+const WELCOME: Duration = Duration::from_secs(10);
+/// How many uploads run at a time.
+const UPLOADS: usize = 4;
+/// The most completions in a message.
+const BATCH: usize = 512;
+/// About the most bytes in a message of completions.
+const BATCH_BYTES: usize = 64 * 1024;
+/// How long to wait before an upload that the master did not take is tried again.
+const UPLOAD_RETRY: Duration = Duration::from_secs(2);
+
+/// What happens on the connection.
+#[derive(Debug)]
+pub(crate) enum Session {
+    /// A greeting is needed.
+    Greet(oneshot::Sender<ToMaster>),
+    /// The master has let the worker in.
+    Up(Uplink, Span),
+    /// The master says something.
+    Said(ToWorker),
+    /// The connection is gone; another is being made.
+    Down,
+    /// There will be no other.
+    Over(LinkError),
+}
+
+/// The way to the master, as long as the connection lasts.
+#[derive(Debug, Clone)]
+pub(crate) struct Uplink {
+    connection: Connection,
+    outbox: UnboundedSender<ToMaster>,
+    uploads: Arc<Semaphore>,
+    blobs: Arc<Blobs>,
+}
+
+/// Keeps a connection for ever; ends only if the master refuses this worker for good, or nobody listens.
+pub(crate) async fn keep<T: From<Session> + Send + 'static>(
+    identity: Identity,
+    mut backoff: link::retry::Backoff,
+    blobs: Arc<Blobs>,
+    tell: UnboundedSender<T>,
+    current: watch::Sender<Option<Connection>>,
+) {
+    let mut welcomed = false;
+    while !tell.is_closed() {
+        let result = converse(&identity, &blobs, &tell, &current, &mut welcomed, &mut backoff).await;
+        current.send_replace(None);
+        let Err(error) = result else { return };
+        if is_final(&error, welcomed) {
+            let _ = tell.send(Session::Over(error).into());
+            return;
+        }
+        let delay = backoff.delay();
+        tracing::warn!(%error, ?delay, "not connected to the master; trying again");
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = tell.closed() => return,
+        }
+    }
+}
+
+/// Whether trying again is of no use. A master that was there before may be away behind another for a while.
+fn is_final(error: &LinkError, welcomed: bool) -> bool {
+    match error {
+        LinkError::Refused(_) => !error.passing(),
+        LinkError::NotAccepted(_) | LinkError::BadIdentity(_) => true,
+        LinkError::WrongMaster { .. } => !welcomed,
+        _ => false,
+    }
+}
+
+/// One connection, from its beginning to its end.
+async fn converse<T: From<Session> + Send + 'static>(
+    identity: &Identity,
+    blobs: &Arc<Blobs>,
+    tell: &UnboundedSender<T>,
+    current: &watch::Sender<Option<Connection>>,
+    welcomed: &mut bool,
+    backoff: &mut link::retry::Backoff,
+) -> Result<(), LinkError> {
+    let connection = link::connect(identity, Purpose::Worker).await?;
+    let mut control = connection.open(&Open::Control).await?;
+    let (ask, answer) = oneshot::channel();
+    if tell.send(Session::Greet(ask).into()).is_err() {
+        return Ok(());
+    }
+    let Ok(hello) = answer.await else { return Ok(()) };
+    control.tx.send(&hello).await?;
+    let welcome = tokio::time::timeout(WELCOME, control.rx.expect::<ToWorker>());
+    let welcome =
+        welcome.await.map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
+    let heartbeat = match &welcome {
+        ToWorker::Welcome { host, name, heartbeat, .. } => {
+            tracing::info!(%host, %name, "joined the master");
+            *heartbeat
+        }
+        ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
+        other => return Err(LinkError::Protocol(format!("{other:?} instead of a welcome"))),
+    };
+    *welcomed = true;
+    backoff.reset();
+    current.send_replace(Some(connection.clone()));
+    let (outbox, letters) = mpsc::unbounded_channel();
+    let uplink = Uplink { connection, outbox, uploads: Arc::new(Semaphore::new(UPLOADS)), blobs: Arc::clone(blobs) };
+    let _ = tell.send(Session::Up(uplink, heartbeat).into());
+    let _ = tell.send(Session::Said(welcome).into());
+    let Channel { tx, rx } = control;
+    let end = tokio::select! {
+        end = hear(rx, tell) => end,
+        end = speak(tx, letters) => end,
+    };
+    let _ = tell.send(Session::Down.into());
+    end
+}
+
+async fn hear<T: From<Session>>(mut rx: FrameReceiver, tell: &UnboundedSender<T>) -> Result<(), LinkError> {
+    while let Some(message) = rx.recv::<ToWorker>().await? {
+        match message {
+            ToWorker::Refused(refusal) => return Err(refusal.into()),
+            message => {
+                if tell.send(Session::Said(message).into()).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Err(LinkError::Closed("the master ended the conversation".to_owned()))
+}
+
+/// Sends what there is to say, all that has come together in one write. Ends well after [`ToMaster::Leaving`].
+async fn speak(mut tx: FrameSender, mut letters: UnboundedReceiver<ToMaster>) -> Result<(), LinkError> {
+    let mut batch = Vec::new();
+    while letters.recv_many(&mut batch, BATCH).await > 0 {
+        let leaving = batch.contains(&ToMaster::Leaving);
+        for letter in batch.drain(..) {
+            tx.push(&letter)?;
+        }
+        tx.flush().await?;
+        if leaving {
+            tx.finish();
+            tx.delivered().await;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+impl Uplink {
+    /// Says something.
+    pub(crate) fn say(&self, message: ToMaster) {
+        // Where the connection is gone, everything is said anew over the next.
+        let _ = self.outbox.send(message);
+    }
+
+    /// Delivers completions: those without blobs in batches, each of the others after its blobs.
+    pub(crate) fn deliver(&self, deliveries: Vec<Delivery>) {
+        let (heavy, light): (Vec<_>, Vec<_>) =
+            deliveries.into_iter().partition(|delivery| delivery.completion.blobs().next().is_some());
+        for batch in batches(light) {
+            self.say(ToMaster::Delivered(batch));
+        }
+        for delivery in heavy {
+            tokio::spawn(self.clone().upload(delivery));
+        }
+    }
+
+    async fn upload(self, delivery: Delivery) {
+        let begun = tokio::time::Instant::now();
+        let blobs: Vec<BlobRef> = delivery.completion.blobs().collect();
+        for blob in blobs {
+            if !self.put(blob).await {
+                return; // The connection is gone; the spool still has it.
+            }
+        }
+        let ago = delivery.ago + Span::from(begun.elapsed());
+        self.say(ToMaster::Delivered(vec![Delivery { ago, ..delivery }]));
+    }
+
+    /// Gives the master a blob, however often that takes; false once the connection is gone.
+    async fn put(&self, blob: BlobRef) -> bool {
+        loop {
+            let Ok(_turn) = self.uploads.acquire().await else { return false };
+            match link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await {
+                Ok(()) => return true,
+                Err(error) => tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output"),
+            }
+            tokio::select! {
+                _ = self.connection.closed() => return false,
+                () = tokio::time::sleep(UPLOAD_RETRY) => {}
+            }
+        }
+    }
+
+    /// Waits until the master has heard everything, or is gone.
+    pub(crate) async fn closed(&self) {
+        self.outbox.closed().await;
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn close(&self) {
+        self.connection.close("the worker leaves").await;
+    }
+}
+
+/// Messages that are neither too many nor too long.
+fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
+    let (mut all, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for delivery in deliveries {
+        let size = about(&delivery);
+        if !batch.is_empty() && (batch.len() >= BATCH || bytes + size > BATCH_BYTES) {
+            all.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+        bytes += size;
+        batch.push(delivery);
+    }
+    if !batch.is_empty() {
+        all.push(batch);
+    }
+    all
+}
+
+/// About how many bytes a delivery without blobs takes.
+fn about(delivery: &Delivery) -> usize {
+    let inline = |content: &Content| if let Content::Inline(bytes) = content { bytes.len() } else { 0 };
+    let Delivery { completion, .. } = delivery;
+    100 + completion.outcome.to_string().len() + inline(&completion.stdout.content) + inline(&completion.stderr.content)
+}

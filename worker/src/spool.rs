@@ -1,0 +1,236 @@
+//! Completions on their way to the master: durable before they are first sent, gone once they are acknowledged.
+//!
+//! An append-only log of records, each with its length and checksum; a torn tail is ignored. What a record names as
+//! blobs was durable before the record ([`blobs`]). Many completions share one write and one sync ([`writer`]).
+//! Acknowledgements are not recorded: a completion that is delivered twice after a crash is discarded by the master.
+
+pub(crate) mod blobs;
+pub(crate) mod writer;
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::content::BlobHash;
+use common::wire::worker::Delivery;
+use common::{AttemptId, Completion, Span, Time};
+use link::files::sync_dir;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use blobs::Blobs;
+
+/// Bytes before each record: its length and its checksum.
+const HEAD: usize = 4 + 8;
+/// A longer record is not one of ours.
+const MAX_RECORD: usize = common::wire::MAX_FRAME;
+/// An empty log is cut once it is longer than this, in bytes.
+const CUT_ABOVE: u64 = 64 * 1024;
+/// A log is rewritten once it is longer than this, in bytes, and mostly of no use.
+const COMPACT_ABOVE: u64 = 1024 * 1024;
+
+/// A moment that can be told apart from those of other runs of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moment {
+    /// Which run of the host, where the system says so.
+    pub boot: Option<Uuid>,
+    /// Time since that run began.
+    pub at: Time,
+}
+
+impl Moment {
+    /// How long `earlier` lies back; zero where nobody can know.
+    fn since(self, earlier: Moment) -> Span {
+        if self.boot.is_some() && self.boot == earlier.boot { self.at.since(earlier.at) } else { Span::ZERO }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    ended: Moment,
+    completion: Completion,
+}
+
+#[derive(Debug)]
+struct Entry {
+    offset: u64,
+    length: u32,
+    blobs: Box<[BlobHash]>,
+}
+
+/// The log and what in it still counts.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    path: PathBuf,
+    log: File,
+    length: u64,
+    live: BTreeMap<AttemptId, Entry>,
+    live_bytes: u64,
+    blobs: Arc<Blobs>,
+}
+
+impl Spool {
+    /// Opens the log in `dir`, or begins one. Removes blobs that no record names.
+    pub(crate) fn open(dir: &Path, blobs: Arc<Blobs>) -> io::Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let path = dir.join("log");
+        let log = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        sync_dir(dir)?;
+        let mut spool = Self { path, log, length: 0, live: BTreeMap::new(), live_bytes: 0, blobs };
+        spool.replay()?;
+        spool.blobs.sweep()?;
+        Ok(spool)
+    }
+
+    /// The completions that wait for their acknowledgement.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        self.live.keys().copied()
+    }
+
+    /// Makes completions durable: one write, one sync. After an error none of them is in the log.
+    pub(crate) fn append(&mut self, completions: &[Completion], now: Moment) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(completions.len() * 96);
+        let mut entries = Vec::with_capacity(completions.len());
+        for completion in completions {
+            let start = bytes.len();
+            bytes = encode(completion, now, bytes)?;
+            let (offset, length) = (self.length + start as u64, (bytes.len() - start) as u32);
+            let blobs = completion.blobs().map(|blob| blob.hash).collect();
+            entries.push((completion.attempt, Entry { offset, length, blobs }));
+        }
+        let written = self.log.write_all_at(&bytes, self.length).and_then(|()| self.log.sync_data());
+        if let Err(error) = written {
+            let _ = self.log.set_len(self.length);
+            return Err(error);
+        }
+        self.length += bytes.len() as u64;
+        for (attempt, entry) in entries {
+            self.insert(attempt, entry);
+        }
+        Ok(())
+    }
+
+    /// Forgets completions that are durable elsewhere, and their blobs.
+    pub(crate) fn forget(&mut self, attempts: &[AttemptId]) -> io::Result<()> {
+        for attempt in attempts {
+            if let Some(entry) = self.live.remove(attempt) {
+                self.live_bytes -= u64::from(entry.length);
+                self.blobs.release(&entry.blobs);
+            }
+        }
+        if self.live.is_empty() && self.length > CUT_ABOVE {
+            self.log.set_len(0)?;
+            self.length = 0;
+        } else if self.length > COMPACT_ABOVE && self.live_bytes < self.length / 4 {
+            self.compact()?;
+        }
+        Ok(())
+    }
+
+    /// Those of the completions that are here, to be sent now.
+    pub(crate) fn read(&self, attempts: &[AttemptId], now: Moment) -> io::Result<Vec<Delivery>> {
+        let entries = attempts.iter().filter_map(|attempt| self.live.get(attempt));
+        entries
+            .map(|entry| {
+                let record = decode(&self.bytes_of(entry)?).ok_or(io::ErrorKind::InvalidData)?;
+                Ok(Delivery { ago: now.since(record.ended), completion: record.completion })
+            })
+            .collect()
+    }
+
+    fn bytes_of(&self, entry: &Entry) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; entry.length as usize];
+        self.log.read_exact_at(&mut bytes, entry.offset)?;
+        Ok(bytes)
+    }
+
+    fn insert(&mut self, attempt: AttemptId, entry: Entry) {
+        self.live_bytes += u64::from(entry.length);
+        if let Some(old) = self.live.insert(attempt, entry) {
+            self.live_bytes -= u64::from(old.length);
+            self.blobs.release(&old.blobs);
+        }
+    }
+
+    /// Reads what is there, up to the first byte that makes no sense; the rest was never acknowledged to anybody.
+    fn replay(&mut self) -> io::Result<()> {
+        let bytes = std::fs::read(&self.path)?;
+        while let Some((record, length)) = first_record(&bytes[self.length as usize..]) {
+            let blobs: Vec<_> = record.completion.blobs().collect();
+            // A blob goes only after its completion was acknowledged.
+            if blobs.iter().all(|blob| self.blobs.has(blob)) {
+                let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
+                self.blobs.hold(&blobs);
+                let entry = Entry { offset: self.length, length: length as u32, blobs };
+                self.insert(record.completion.attempt, entry);
+            }
+            self.length += length as u64;
+        }
+        self.log.set_len(self.length)
+    }
+
+    /// Writes what still counts into a new log, which replaces the old one.
+    fn compact(&mut self) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let log = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+        let (mut bytes, mut offsets) = (Vec::new(), Vec::with_capacity(self.live.len()));
+        for entry in self.live.values() {
+            offsets.push(bytes.len() as u64);
+            bytes.extend_from_slice(&self.bytes_of(entry)?);
+        }
+        log.write_all_at(&bytes, 0)?;
+        log.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+        for (entry, offset) in self.live.values_mut().zip(offsets) {
+            entry.offset = offset;
+        }
+        (self.log, self.length) = (log, bytes.len() as u64);
+        Ok(())
+    }
+}
+
+fn checksum(payload: &[u8]) -> [u8; 8] {
+    let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(payload).as_bytes();
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Appends a record to `bytes`.
+fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// As [`Record`], without owning the completion.
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        ended: Moment,
+        completion: &'a Completion,
+    }
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; HEAD]);
+    let mut bytes = postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
+    let payload = &bytes[start + HEAD..];
+    let (length, sum) = ((payload.len() as u32).to_le_bytes(), checksum(payload));
+    bytes[start..start + 4].copy_from_slice(&length);
+    bytes[start + 4..start + HEAD].copy_from_slice(&sum);
+    Ok(bytes)
+}
+
+/// The record at the beginning of `bytes`, and how many bytes it takes.
+fn first_record(bytes: &[u8]) -> Option<(Record, usize)> {
+    let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+    let whole = HEAD + length;
+    if length > MAX_RECORD {
+        return None;
+    }
+    Some((decode(bytes.get(..whole)?)?, whole))
+}
+
+/// The record that is exactly these bytes.
+fn decode(bytes: &[u8]) -> Option<Record> {
+    let payload = bytes.get(HEAD..)?;
+    (bytes.get(4..HEAD)? == checksum(payload)).then(|| postcard::from_bytes(payload).ok())?
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The blobs of spooled completions, counted by who needs them.
+//!
+//! Two attempts may leave the same content: it goes only when both are acknowledged.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use common::BlobRef;
+use common::content::BlobHash;
+use link::BlobStore;
+
+/// A content store in which each blob counts its holders.
+#[derive(Debug)]
+pub(crate) struct Blobs {
+    store: BlobStore,
+    incoming: PathBuf,
+    holders: Mutex<BTreeMap<BlobHash, u32>>,
+}
+
+impl Blobs {
+    /// Opens the store in `dir`, or begins one.
+    pub(crate) fn open(dir: &Path) -> Result<Self, link::LinkError> {
+        let store = BlobStore::open(dir)?;
+        Ok(Self { store, incoming: dir.join("incoming"), holders: Mutex::default() })
+    }
+
+    /// Copies a file in, durably, and holds it.
+    pub(crate) fn add(&self, file: &mut File) -> io::Result<BlobRef> {
+        loop {
+            file.rewind()?;
+            let blob = self.store.add_reader(&mut *file)?;
+            self.hold(&[blob.hash]);
+            // Its last other holder may have let go of it just before.
+            if self.store.has(&blob) {
+                return Ok(blob);
+            }
+            self.release(&[blob.hash]);
+        }
+    }
+
+    /// Whether the blob is there.
+    pub(crate) fn has(&self, blob: &BlobRef) -> bool {
+        self.store.has(blob)
+    }
+
+    /// Where the blob lies.
+    pub(crate) fn path_of(&self, blob: &BlobRef) -> PathBuf {
+        self.store.path_of(&blob.hash)
+    }
+
+    /// One more holder for each.
+    pub(crate) fn hold(&self, hashes: &[BlobHash]) {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        for hash in hashes {
+            *holders.entry(*hash).or_default() += 1;
+        }
+    }
+
+    /// One holder less for each; what nobody holds goes.
+    pub(crate) fn release(&self, hashes: &[BlobHash]) {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        for hash in hashes {
+            let left = holders.get_mut(hash).map_or(0, |count| {
+                *count -= 1;
+                *count
+            });
+            if left == 0 {
+                holders.remove(hash);
+                if let Err(error) = self.store.remove(hash) {
+                    tracing::warn!(%hash, %error, "a delivered blob cannot be removed");
+                }
+            }
+        }
+    }
+
+    /// Removes what nobody holds: left by a crash between a blob and its record. For the start only.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        for (blob, _) in self.store.list()? {
+            if !holders.contains_key(&blob.hash) {
+                self.store.remove(&blob.hash)?;
+            }
+        }
+        for left in std::fs::read_dir(&self.incoming)? {
+            std::fs::remove_file(left?.path())?;
+        }
+        Ok(())
+    }
+}

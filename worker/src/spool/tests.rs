@@ -1,0 +1,151 @@
+//! What the spool promises over crashes.
+
+use std::io::Write;
+
+use common::attempt::{OutputFile, Stream};
+use common::{Content, Incarnation, JobId, Outcome, TaskId};
+
+use super::*;
+
+fn attempt(index: u32) -> AttemptId {
+    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+}
+
+fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
+    Completion {
+        attempt: attempt(index),
+        outcome: Outcome::Exited(index as i32),
+        ran: Span(5),
+        suspended: Span::ZERO,
+        cpu: Span(3),
+        stdout: Stream { content: Content::Inline(vec![7; index as usize]), dropped: 0 },
+        stderr: Stream::default(),
+        outputs,
+    }
+}
+
+fn moment(at: u64) -> Moment {
+    Moment { boot: Some(Uuid::from_u128(9)), at: Time(at) }
+}
+
+fn open(dir: &Path) -> Spool {
+    Spool::open(dir, Arc::new(Blobs::open(&dir.join("blobs")).unwrap())).unwrap()
+}
+
+fn ids(spool: &Spool) -> Vec<u32> {
+    spool.ids().map(|id| id.task.index).collect()
+}
+
+fn output(spool: &Spool, dir: &Path, bytes: &[u8]) -> OutputFile {
+    let path = dir.join("output");
+    std::fs::write(&path, bytes).unwrap();
+    let blob = spool.blobs.add(&mut File::open(path).unwrap()).unwrap();
+    OutputFile { path: "output".parse().unwrap(), blob, executable: false }
+}
+
+#[test]
+fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    let mut ends = vec![0];
+    for index in 1..=5 {
+        spool.append(&[completion(index, vec![])], moment(1)).unwrap();
+        ends.push(spool.length);
+    }
+    let whole = std::fs::read(dir.path().join("log")).unwrap();
+    for cut in 0..=whole.len() {
+        std::fs::write(dir.path().join("log"), &whole[..cut]).unwrap();
+        let survivors = ends.iter().filter(|end| **end > 0 && **end <= cut as u64).count();
+        assert_eq!(ids(&open(dir.path())).len(), survivors, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    spool.append(&[completion(1, vec![]), completion(2, vec![])], moment(1)).unwrap();
+    let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(dir.path().join("log"), &bytes).unwrap();
+    let mut spool = open(dir.path());
+    assert_eq!(ids(&spool), [1]);
+    spool.append(&[completion(3, vec![])], moment(1)).unwrap();
+    assert_eq!(ids(&open(dir.path())), [1, 3]);
+}
+
+#[test]
+fn garbage_after_the_records_is_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).append(&[completion(1, vec![])], moment(1)).unwrap();
+    OpenOptions::new().append(true).open(dir.path().join("log")).unwrap().write_all(&[0xff; 40]).unwrap();
+    assert_eq!(ids(&open(dir.path())), [1]);
+}
+
+#[test]
+fn completions_are_read_back_as_they_were_with_their_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    spool.append(&[completion(1, vec![])], moment(1_000)).unwrap();
+    let spool = open(dir.path());
+    let wanted = [attempt(1), attempt(2)];
+    let read = spool.read(&wanted, moment(5_000)).unwrap();
+    assert_eq!(read, [Delivery { completion: completion(1, vec![]), ago: Span(4_000) }]);
+    let other_boot = Moment { boot: Some(Uuid::from_u128(10)), at: Time(5_000) };
+    assert_eq!(spool.read(&wanted, other_boot).unwrap()[0].ago, Span::ZERO);
+}
+
+#[test]
+fn a_blob_goes_with_its_last_completion_and_not_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    let (a, b) = (output(&spool, dir.path(), b"same"), output(&spool, dir.path(), b"same"));
+    let blob = a.blob;
+    spool.append(&[completion(1, vec![a]), completion(2, vec![b])], moment(1)).unwrap();
+    spool.forget(&[attempt(1)]).unwrap();
+    assert!(spool.blobs.has(&blob));
+    // A crash now brings both back: the acknowledgement was not recorded, and the blob is still there.
+    let mut spool = open(dir.path());
+    assert_eq!(ids(&spool), [1, 2]);
+    spool.forget(&[attempt(1), attempt(2)]).unwrap();
+    assert!(!spool.blobs.has(&blob));
+    // And after that one, neither: the blob went, so both were acknowledged.
+    assert_eq!(ids(&open(dir.path())), [0u32; 0]);
+}
+
+#[test]
+fn blobs_without_a_record_are_swept_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = open(dir.path());
+    let orphan = output(&spool, dir.path(), b"crashed before its record").blob;
+    assert!(spool.blobs.has(&orphan));
+    assert!(!open(dir.path()).blobs.has(&orphan));
+}
+
+#[test]
+fn the_log_shrinks_when_little_of_it_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    let many: Vec<_> = (1..=2_000).map(|i| completion(i, vec![])).collect();
+    spool.append(&many, moment(1)).unwrap();
+    assert!(spool.length > COMPACT_ABOVE);
+    let all_but_ten: Vec<_> = (1..=1_990).map(attempt).collect();
+    spool.forget(&all_but_ten).unwrap();
+    assert!(spool.length < COMPACT_ABOVE / 4);
+    let left: Vec<u32> = (1_991..=2_000).collect();
+    assert_eq!(ids(&spool), left);
+    assert_eq!(spool.read(&[attempt(1_995)], moment(1)).unwrap()[0].completion, completion(1_995, vec![]));
+    assert_eq!(ids(&open(dir.path())), left);
+}
+
+#[test]
+fn an_empty_log_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path());
+    let many: Vec<_> = (1..=1_000).map(|i| completion(i, vec![])).collect();
+    spool.append(&many, moment(1)).unwrap();
+    spool.forget(&(1..=1_000).map(attempt).collect::<Vec<_>>()).unwrap();
+    assert_eq!(std::fs::metadata(dir.path().join("log")).unwrap().len(), 0);
+    spool.append(&[completion(7, vec![])], moment(1)).unwrap();
+    assert_eq!(ids(&open(dir.path())), [7]);
+}

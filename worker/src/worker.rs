@@ -1,0 +1,422 @@
+//! The running worker: one loop that takes what happened, asks the machine, and has done what it says.
+//!
+//! Everything slow is elsewhere: attempts are tasks, the spool and the sensors have threads, the session is a task.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc as threads};
+use std::time::Duration;
+
+use common::host::{HostFacts, OwnerState};
+use common::wire::Versions;
+use common::wire::worker::{ToMaster, ToWorker};
+use common::{AttemptId, Span, Time};
+use link::Identity;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::attempt::{Order, Workshop, read_progress};
+use crate::cache::Cache;
+use crate::config::Config;
+use crate::error::WorkerError;
+use crate::facts;
+use crate::machine::{Action, Event, Machine};
+use crate::os::{self, Launcher};
+use crate::owner::{self, PauseFile, Sensed, Sensor};
+use crate::session::{self, Session, Uplink};
+use crate::spool::blobs::Blobs;
+use crate::spool::writer::{self, Request, Spooled};
+use crate::spool::{Moment, Spool};
+
+/// The owner's switch in a worker's directory: while this file is there, every task is frozen.
+pub const PAUSE_FILE: &str = "pause";
+/// Inputs taken before anything is done about them.
+const BATCH: usize = 1_024;
+/// How many spooled completions are read and sent at a time after a connection was made.
+const BACKLOG: usize = 512;
+/// How long a worker that leaves waits for the master to take what is finished.
+const LAST_DELIVERY: Duration = Duration::from_secs(2);
+/// The most attempts in a list, so that the message stays within its bound.
+const MAX_HELD: usize = 6_000;
+
+/// Everything that reaches the loop.
+#[derive(Debug)]
+enum Input {
+    Machine(Event),
+    Session(Session),
+    Spool(Spooled),
+    Sensed(Sensed),
+    Beat(Vec<(AttemptId, f32)>),
+}
+
+impl From<Event> for Input {
+    fn from(event: Event) -> Self {
+        Input::Machine(event)
+    }
+}
+
+impl From<Session> for Input {
+    fn from(session: Session) -> Self {
+        Input::Session(session)
+    }
+}
+
+impl From<Spooled> for Input {
+    fn from(spooled: Spooled) -> Self {
+        Input::Spool(spooled)
+    }
+}
+
+impl From<Sensed> for Input {
+    fn from(sensed: Sensed) -> Self {
+        Input::Sensed(sensed)
+    }
+}
+
+/// Works for the identity's master until `shutdown` resolves, with `dir` as its own directory. Then running tasks are
+/// ended and given back, and nothing of them is left.
+///
+/// The program must call [`crate::spawner::main_if_asked`] first thing in its `main`.
+///
+/// # Errors
+/// If the directory is in use or does not do, if the master refuses this worker for good, or if finished results can
+/// no longer be kept.
+pub async fn run(
+    dir: PathBuf,
+    config: Config,
+    identity: Identity,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
+    let _lock = lock(&dir)?;
+    // Attempts run elsewhere: their paths must not depend on where the worker was started.
+    let dir = dir.canonicalize().map_err(WorkerError::file("cannot find", &dir))?;
+    let (tell, inputs) = unbounded_channel();
+    let (current, master) = watch::channel(None);
+    let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).map_err(WorkerError::Spawner)?;
+    let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
+    let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
+    let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master)?);
+    let attempts = dir.join("attempts");
+    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), config.clone());
+    let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
+    let (name, slots) = (identity.link.name.clone(), config.slots_here());
+    let facts =
+        tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
+    tracing::info!(?facts, "this host");
+    let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
+    let mut sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile(dir.join(PAUSE_FILE)))];
+    let sensed: Vec<OwnerState> = sensors.iter_mut().map(|sensor| sensor.sense()).collect();
+    owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let spool = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
+    let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
+    let session = tokio::spawn(session);
+    let shell = Shell {
+        machine,
+        facts,
+        shop: Arc::new(shop),
+        spool,
+        tell,
+        sensed,
+        attempts: BTreeMap::new(),
+        uplink: None,
+        backlog: Vec::new(),
+        origin: Instant::now(),
+        left: None,
+    };
+    let result = Box::pin(shell.run(inputs, shutdown)).await;
+    session.abort();
+    result
+}
+
+fn lock(dir: &Path) -> Result<File, WorkerError> {
+    link::files::private_dir(dir).map_err(WorkerError::file("cannot make", dir))?;
+    let path = dir.join("lock");
+    let file = File::options().write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(WorkerError::file("cannot open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(WorkerError::InUse(dir.to_owned())),
+        Err(std::fs::TryLockError::Error(error)) => Err(WorkerError::file("cannot lock", path)(error)),
+    }
+}
+
+fn moment() -> Moment {
+    static BOOT: std::sync::OnceLock<Option<uuid::Uuid>> = std::sync::OnceLock::new();
+    Moment { boot: *BOOT.get_or_init(os::boot_id), at: os::since_boot() }
+}
+
+/// An attempt that is being made.
+struct Handle {
+    orders: UnboundedSender<Order>,
+    dir: PathBuf,
+}
+
+struct Shell {
+    machine: Machine,
+    facts: HostFacts,
+    shop: Arc<Workshop>,
+    spool: threads::Sender<Request>,
+    tell: UnboundedSender<Input>,
+    sensed: Vec<OwnerState>,
+    attempts: BTreeMap<AttemptId, Handle>,
+    uplink: Option<(Uplink, Interval)>,
+    /// Spooled completions still to be read and sent over this connection.
+    backlog: Vec<AttemptId>,
+    origin: Instant,
+    /// Since when nothing runs any more.
+    left: Option<Instant>,
+}
+
+impl Shell {
+    async fn run(
+        mut self,
+        mut inputs: UnboundedReceiver<Input>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), WorkerError> {
+        tokio::pin!(shutdown);
+        let (mut batch, mut actions, mut leaving) = (Vec::new(), Vec::new(), false);
+        let owner = owner::together(&self.sensed);
+        self.machine.step(self.now(), Event::Owner(owner), &mut actions);
+        let mut refused = None;
+        while !self.may_end() {
+            let wakeup = self.next_wakeup();
+            tokio::select! {
+                _ = inputs.recv_many(&mut batch, BATCH) => {}
+                () = sleep_until(wakeup) => batch.push(Event::Tick.into()),
+                () = &mut shutdown, if !leaving => {
+                    leaving = true;
+                    batch.push(Event::Shutdown.into());
+                }
+                () = next_beat(&mut self.uplink) => self.gather_progress(),
+            }
+            for input in batch.drain(..) {
+                match input {
+                    Input::Session(Session::Over(error)) => {
+                        refused = Some(error);
+                        self.machine.step(self.now(), Event::Shutdown, &mut actions);
+                    }
+                    Input::Spool(Spooled::Broken(error)) => return Err(WorkerError::Spool(error)),
+                    input => self.on_input(input, &mut actions),
+                }
+            }
+            self.carry_out(&mut actions);
+        }
+        self.leave().await;
+        refused.map_or(Ok(()), |error| Err(WorkerError::NotLetIn(error)))
+    }
+
+    fn now(&self) -> Time {
+        Time(0) + Span::from(self.origin.elapsed())
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let machine = self.machine.next_wakeup().map(|at| self.origin + Duration::from(at.since(Time(0))));
+        machine.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
+    }
+
+    /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
+    fn may_end(&self) -> bool {
+        let patient = |left: Instant| left.elapsed() < LAST_DELIVERY;
+        self.left.is_some_and(|left| self.uplink.is_none() || self.machine.ended().is_empty() || !patient(left))
+    }
+
+    async fn leave(self) {
+        if let Some((uplink, _)) = &self.uplink {
+            uplink.say(ToMaster::Leaving);
+            let _ = tokio::time::timeout(LAST_DELIVERY, uplink.closed()).await;
+            uplink.close().await;
+        }
+        tracing::info!("the worker has left; nothing of its tasks is left");
+    }
+
+    fn on_input(&mut self, input: Input, actions: &mut Vec<Action>) {
+        let event = match input {
+            Input::Machine(event) => Some(event),
+            Input::Session(session) => self.on_session(session),
+            Input::Spool(spooled) => self.on_spooled(spooled),
+            Input::Sensed(Sensed { sensor, state }) => {
+                self.sensed[sensor] = state;
+                Some(Event::Owner(owner::together(&self.sensed)))
+            }
+            Input::Beat(progress) => {
+                self.machine.step(self.now(), Event::Progress(progress), actions);
+                self.beat();
+                None
+            }
+        };
+        if let Some(Event::Ended(id, _)) = &event {
+            self.attempts.remove(id);
+        }
+        if let Some(event) = event {
+            self.machine.step(self.now(), event, actions);
+        }
+    }
+
+    fn on_session(&mut self, session: Session) -> Option<Event> {
+        match session {
+            Session::Greet(answer) => {
+                let (versions, facts) = (Versions::ours(), self.facts.clone());
+                let _ =
+                    answer.send(ToMaster::Hello { versions, facts, owner: self.machine.owner(), held: self.held() });
+                None
+            }
+            Session::Up(uplink, heartbeat) => {
+                let period = Duration::from(heartbeat).max(Duration::from_millis(10));
+                let mut beats = tokio::time::interval(period);
+                beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                self.uplink = Some((uplink, beats));
+                None
+            }
+            Session::Said(message) => self.on_message(message),
+            Session::Down => {
+                self.uplink = None;
+                self.backlog.clear();
+                None
+            }
+            Session::Over(_) => None,
+        }
+    }
+
+    fn on_message(&mut self, message: ToWorker) -> Option<Event> {
+        match message {
+            ToWorker::Welcome { abandon, .. } => {
+                self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
+                self.read_backlog();
+                Some(Event::Abandon(abandon))
+            }
+            ToWorker::Assign(work) => Some(Event::Assigned(work)),
+            ToWorker::Stop { attempts, why } => {
+                tracing::info!(?attempts, why, "the master stops attempts");
+                Some(Event::Stop(attempts))
+            }
+            ToWorker::Acknowledged(attempts) => Some(Event::Acknowledged(attempts)),
+            ToWorker::Beat { abandon } => Some(Event::Abandon(abandon)),
+            ToWorker::Goodbye => {
+                tracing::info!("the master goes away for a while");
+                None
+            }
+            ToWorker::Refused(_) => None,
+        }
+    }
+
+    fn on_spooled(&mut self, spooled: Spooled) -> Option<Event> {
+        match spooled {
+            Spooled::Durable(deliveries) => {
+                if let Some((uplink, _)) = &self.uplink {
+                    uplink.deliver(deliveries);
+                }
+            }
+            Spooled::Read(deliveries) => {
+                if let Some((uplink, _)) = &self.uplink {
+                    uplink.deliver(deliveries);
+                    self.read_backlog();
+                }
+            }
+            Spooled::Broken(_) => {}
+        }
+        None
+    }
+
+    /// Has the next of the spooled completions read.
+    fn read_backlog(&mut self) {
+        let some = self.backlog.split_off(self.backlog.len().saturating_sub(BACKLOG));
+        if !some.is_empty() {
+            self.ask_spool(Request::Read(some));
+        }
+    }
+
+    fn ask_spool(&self, request: Request) {
+        // A spool that is gone has said so: the loop is about to end.
+        let _ = self.spool.send(request);
+    }
+
+    fn say(&self, message: ToMaster) {
+        if let Some((uplink, _)) = &self.uplink {
+            uplink.say(message);
+        }
+    }
+
+    fn carry_out(&mut self, actions: &mut Vec<Action>) {
+        let mut finished = Vec::new();
+        for action in actions.drain(..) {
+            match action {
+                Action::Stage(id, command) => {
+                    let (orders, inbox) = unbounded_channel();
+                    let dir = self.shop.next_dir(id);
+                    self.attempts.insert(id, Handle { orders, dir: dir.clone() });
+                    tokio::spawn(Arc::clone(&self.shop).attempt(id, command, dir, inbox, self.tell.clone()));
+                }
+                Action::Start(id) => self.order(id, Order::Start),
+                Action::Freeze(id) => self.order(id, Order::Tree(os::Order::Freeze)),
+                Action::Thaw(id) => self.order(id, Order::Tree(os::Order::Thaw)),
+                Action::Terminate(id) => self.order(id, Order::Tree(os::Order::Terminate)),
+                Action::Kill(id) => self.order(id, Order::Tree(os::Order::Kill)),
+                Action::Drop(id) => self.order(id, Order::Drop),
+                Action::Spool(completion) => finished.push(completion),
+                Action::Discard(ending) => self.shop.discard(&ending),
+                Action::Forget(attempts) => self.ask_spool(Request::Forget(attempts)),
+                Action::Return(attempts, why) => self.say(ToMaster::Returned { attempts, why: why.to_owned() }),
+                Action::Report(held) => self.say(ToMaster::Phases(held)),
+                Action::Owner(owner) => self.say(ToMaster::Owner(owner)),
+                Action::Left => {
+                    self.left.get_or_insert_with(Instant::now);
+                }
+            }
+        }
+        if !finished.is_empty() {
+            self.ask_spool(Request::Append(finished));
+        }
+    }
+
+    fn order(&self, id: AttemptId, order: Order) {
+        if let Some(handle) = self.attempts.get(&id) {
+            // An attempt that has just ended takes no orders; its last word is on its way.
+            let _ = handle.orders.send(order);
+        }
+    }
+
+    fn held(&self) -> Vec<common::attempt::Held> {
+        let mut held = self.machine.held(self.now());
+        if held.len() > MAX_HELD {
+            tracing::warn!(held = held.len(), "more attempts are held than a message can list");
+            held.truncate(MAX_HELD);
+        }
+        held
+    }
+
+    /// Reads how far the running programs say that they are, then sends a heartbeat.
+    fn gather_progress(&self) {
+        let dirs: Vec<(AttemptId, PathBuf)> =
+            self.machine.running().filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone()))).collect();
+        if dirs.is_empty() {
+            return self.beat();
+        }
+        let tell = self.tell.clone();
+        tokio::task::spawn_blocking(move || {
+            let progress = dirs.into_iter().filter_map(|(id, dir)| Some((id, read_progress(&dir)?))).collect();
+            let _ = tell.send(Input::Beat(progress));
+        });
+    }
+
+    fn beat(&self) {
+        self.say(ToMaster::Heartbeat { owner: self.machine.owner(), held: self.held() });
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_beat(uplink: &mut Option<(Uplink, Interval)>) {
+    match uplink {
+        Some((_, beats)) => {
+            beats.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}

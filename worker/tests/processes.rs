@@ -1,0 +1,393 @@
+//! Real process trees: how commands start, what of them is stopped and ended, and that nothing is ever left.
+//!
+//! Without libtest, because the program must be able to be the spawner, and for that its `main` has to be its own.
+#![allow(clippy::unwrap_used)] // A test's panic is its message.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::future::Future;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncReadExt;
+use worker::os::{Launch, Launcher, Limits, Order, Process, Report, Status};
+
+/// A test fails if what it waits for has not come by then.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// As which the program hosts a task and waits to be killed.
+const HOST: &str = "host-a-task";
+
+type Test = fn(Box<Bench>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), |bench| Box::pin($name(bench)))),*] };
+}
+
+const TESTS: &[(&str, Test)] = tests![
+    exit_codes_and_signals_are_told_apart,
+    output_and_processor_time_come_back,
+    standard_input_is_empty_or_the_file,
+    the_environment_is_what_was_given_and_no_more,
+    what_cannot_start_says_why,
+    a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command,
+    a_whole_tree_is_asked_and_then_made_to_end,
+    a_task_that_kills_its_group_does_not_reach_its_watcher,
+    a_frozen_tree_does_nothing_until_it_is_thawed,
+    a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
+    tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
+    tasks_die_with_a_killed_worker,
+    tasks_die_with_a_killed_watcher,
+    a_killed_spawner_is_replaced,
+    no_descriptors_reach_the_task,
+];
+
+fn main() {
+    worker::spawner::main_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if args.first().is_some_and(|a| a == HOST) {
+        return runtime().block_on(host_a_task(Path::new(&args[1])));
+    }
+    let list = args.iter().any(|a| a == "--list");
+    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in TESTS.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(*f)))
+    {
+        if list {
+            println!("{name}: test");
+            continue;
+        }
+        println!("test {name} ...");
+        let all = async { tokio::time::timeout(2 * PATIENCE, test(Bench::new())).await.expect("the test hangs") };
+        runtime().block_on(all);
+    }
+}
+
+/// The door: a launcher, and a directory for the commands.
+struct Bench {
+    launcher: Launcher,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Box<Self> {
+        let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).unwrap();
+        Box::new(Self { launcher, dir: tempfile::tempdir().unwrap() })
+    }
+
+    fn describe(&self, argv: &[&str]) -> Launch {
+        Launch {
+            argv: argv.iter().map(|a| (*a).to_owned()).collect(),
+            env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            dir: self.dir.path().as_os_str().as_bytes().to_vec(),
+            stdin: None,
+            limits: Limits::default(),
+        }
+    }
+
+    async fn start(&self, script: &str) -> Process {
+        self.launcher.launch(&self.describe(&["sh", "-c", script]), true, true).await.unwrap()
+    }
+
+    async fn output(&self, launch: &Launch) -> (String, Report) {
+        let mut process = self.launcher.launch(launch, true, false).await.unwrap();
+        let mut text = String::new();
+        process.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
+        (text, end(&mut process).await)
+    }
+
+    /// The number that a script wrote into this file, once it is there whole.
+    async fn pid(&self, name: &str) -> i32 {
+        let path = self.dir.path().join(name);
+        let read = || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'));
+        until(|| read().is_some()).await;
+        read().unwrap().trim().parse().unwrap()
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for twenty seconds")
+}
+
+async fn until(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+async fn end(process: &mut Process) -> Report {
+    loop {
+        match within(process.report()).await {
+            Report::Frozen => {}
+            report => return report,
+        }
+    }
+}
+
+async fn status(process: &mut Process) -> Status {
+    match end(process).await {
+        Report::Ended { status, .. } => status,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The fields of a process's stat after its name; none once it is gone or only waits to be reaped.
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<String> = stat[stat.rfind(')')? + 2..].split(' ').map(str::to_owned).collect();
+    (fields[0] != "Z" && fields[0] != "X").then_some(fields)
+}
+
+fn alive(pid: i32) -> bool {
+    stat(pid).is_some()
+}
+
+fn parent(pid: i32) -> i32 {
+    stat(pid).unwrap()[1].parse().unwrap()
+}
+
+/// Processor time in the system's ticks.
+fn ticks(pid: i32) -> u64 {
+    let fields = stat(pid).unwrap();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+fn kill_9(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+async fn exit_codes_and_signals_are_told_apart(bench: Box<Bench>) {
+    for (script, expected) in [
+        ("true", Status::Exited(0)),
+        ("exit 3", Status::Exited(3)),
+        ("exit 255", Status::Exited(255)),
+        ("kill -SEGV $$", Status::Signalled(11)),
+        ("kill -KILL $$", Status::Signalled(9)),
+    ] {
+        assert_eq!(status(&mut bench.start(script).await).await, expected, "{script}");
+    }
+}
+
+async fn output_and_processor_time_come_back(bench: Box<Bench>) {
+    // The work is a grandchild's, whose parent has not waited for it.
+    let script =
+        "echo out; echo err >&2; (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo > done) & exec sleep 600";
+    let mut process = bench.start(script).await;
+    until(|| bench.dir.path().join("done").exists()).await;
+    process.order(Order::Terminate);
+    let (mut out, mut err) = (String::new(), String::new());
+    within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
+    within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
+    assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
+    let Report::Ended { status, cpu } = end(&mut process).await else { panic!() };
+    assert_eq!(status, Status::Signalled(15));
+    assert!(cpu.secs() > 0.005 && cpu.secs() < 20.0, "{cpu}");
+}
+
+async fn standard_input_is_empty_or_the_file(bench: Box<Bench>) {
+    let mut launch = bench.describe(&["cat"]);
+    assert_eq!(bench.output(&launch).await.0, "");
+    fs::write(bench.dir.path().join("in"), "some input").unwrap();
+    launch.stdin = Some("in".to_owned());
+    assert_eq!(bench.output(&launch).await.0, "some input");
+    launch.stdin = Some("nothing".to_owned());
+    let (_, report) = bench.output(&launch).await;
+    assert!(matches!(&report, Report::NotStarted(why) if why.contains("standard input `nothing`")), "{report:?}");
+}
+
+async fn the_environment_is_what_was_given_and_no_more(bench: Box<Bench>) {
+    let mut launch = bench.describe(&["env"]);
+    launch.env.push(("A".to_owned(), "1 2".to_owned()));
+    assert_eq!(bench.output(&launch).await.0, "PATH=/usr/bin:/bin\nA=1 2\n");
+    let (at, _) = bench.output(&bench.describe(&["pwd"])).await;
+    assert_eq!(Path::new(at.trim()), bench.dir.path().canonicalize().unwrap());
+}
+
+async fn what_cannot_start_says_why(bench: Box<Bench>) {
+    fs::write(bench.dir.path().join("plain"), "#!/bin/sh\n").unwrap();
+    fs::write(bench.dir.path().join("lost"), "#!/no/such/interpreter\n").unwrap();
+    fs::write(bench.dir.path().join("noise"), "\x01\x02\x03").unwrap();
+    for name in ["lost", "noise"] {
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(bench.dir.path().join(name), executable).unwrap();
+    }
+    for (program, words) in [
+        ("no-such-program", "`no-such-program` not found in PATH (/usr/bin:/bin)"),
+        ("plain", "say `./plain`"),
+        ("./nothing", "`./nothing` does not exist"),
+        ("./plain", "may not be executed"),
+        ("./lost", "the interpreter"),
+        ("./noise", "not a program of this system"),
+        ("", "the command is empty"),
+    ] {
+        let (_, report) = bench.output(&bench.describe(&[program])).await;
+        assert!(matches!(&report, Report::NotStarted(why) if why.contains(words)), "{program}: {report:?}");
+    }
+    let mut launch = bench.describe(&["true"]);
+    launch.dir.extend_from_slice(b"/gone");
+    let (_, report) = bench.output(&launch).await;
+    assert!(matches!(&report, Report::NotStarted(why) if why.contains("directory")), "{report:?}");
+}
+
+async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench: Box<Bench>) {
+    let daemon = "setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 600; done' & ";
+    let wait = "while [ ! -s daemon ]; do sleep 0.01; done; ";
+    // The command ends by itself.
+    let mut process = bench.start(&format!("({daemon}) ; {wait} exit 7")).await;
+    let pid = bench.pid("daemon").await;
+    assert_eq!(status(&mut process).await, Status::Exited(7));
+    assert!(!alive(pid));
+    // The command is killed.
+    fs::remove_file(bench.dir.path().join("daemon")).unwrap();
+    let mut process = bench.start(&format!("({daemon}) ; sleep 600")).await;
+    let pid = bench.pid("daemon").await;
+    assert!(alive(pid));
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    assert!(!alive(pid));
+}
+
+async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
+    let script = "sh -c 'trap \"echo asked > asked; exit\" TERM; echo $$ > polite; while :; do sleep 0.01; done' & \
+                  trap \"\" TERM; echo $$ > stubborn; while :; do sleep 0.01; done";
+    let mut process = bench.start(script).await;
+    let (polite, stubborn) = (bench.pid("polite").await, bench.pid("stubborn").await);
+    process.order(Order::Terminate);
+    until(|| !alive(polite)).await;
+    assert_eq!(fs::read_to_string(bench.dir.path().join("asked")).unwrap(), "asked\n");
+    assert!(alive(stubborn));
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    assert!(!alive(stubborn));
+}
+
+async fn a_task_that_kills_its_group_does_not_reach_its_watcher(bench: Box<Bench>) {
+    let mut process = bench.start("kill -TERM 0; sleep 600").await;
+    assert_eq!(status(&mut process).await, Status::Signalled(15));
+    assert_eq!(status(&mut bench.start("exit 4").await).await, Status::Exited(4));
+}
+
+async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
+    let busy = |name: &str| format!("echo $$ > {name}; while :; do :; done");
+    let script = format!("setsid sh -c '{}' & sh -c '{}' & {}", busy("a"), busy("b"), busy("c"));
+    let mut process = bench.start(&script).await;
+    let pids = [bench.pid("a").await, bench.pid("b").await, bench.pid("c").await];
+    let asked = Instant::now();
+    process.order(Order::Freeze);
+    assert_eq!(within(process.report()).await, Report::Frozen);
+    println!("  frozen after {:?}", asked.elapsed());
+    let before = pids.map(ticks);
+    assert!(pids.iter().all(|pid| stat(*pid).unwrap()[0] == "T"));
+    // What is stopped stays stopped: no later moment can be different.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(before, pids.map(ticks));
+    process.order(Order::Thaw);
+    for (pid, then) in pids.into_iter().zip(before) {
+        until(|| ticks(pid) > then).await;
+    }
+    // A frozen tree can be killed as it is.
+    process.order(Order::Freeze);
+    assert_eq!(within(process.report()).await, Report::Frozen);
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    assert!(!pids.into_iter().any(alive));
+}
+
+async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>) {
+    // Each process lives for a moment and leaves another, in a session of its own: there is always one being born.
+    fs::write(bench.dir.path().join("grow"), "echo $$ >> all\nsetsid sh ./grow &\nsetsid sh -c : &\n").unwrap();
+    let mut process = bench.start("for i in 1 2 3 4; do sh ./grow & done; sleep 600").await;
+    let all = bench.dir.path().join("all");
+    let births = || fs::read_to_string(&all).map_or(0, |text| text.lines().count());
+    until(|| births() > 50).await;
+    for _ in 0..10 {
+        process.order(Order::Freeze);
+        assert_eq!(within(process.report()).await, Report::Frozen);
+        let then = births();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(births(), then);
+        process.order(Order::Thaw);
+        until(|| births() > then).await;
+    }
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    let then = births();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(births(), then);
+}
+
+async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<Bench>) {
+    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
+    let pid = bench.pid("pid").await;
+    let (nice, policy) = (16, 38);
+    until(|| stat(pid).unwrap()[nice] == "19").await;
+    assert_eq!(stat(pid).unwrap()[policy], "5", "SCHED_IDLE");
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap(), "1000\n");
+    let (watcher, worker) = (stat(parent(pid)).unwrap(), stat(std::process::id() as i32).unwrap());
+    let priority = |fields: &[String]| (fields[nice].clone(), fields[policy].clone());
+    assert_eq!(priority(&watcher), priority(&worker), "it has to freeze tasks on a busy host");
+    fs::write(bench.dir.path().join("go"), "").unwrap();
+    assert_eq!(status(&mut process).await, Status::Exited(0));
+}
+
+/// What the killed worker of a test does.
+async fn host_a_task(dir: &Path) {
+    let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).unwrap();
+    let script = "setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; trap '' TERM HUP; sleep 600";
+    let launch = Launch {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        dir: dir.as_os_str().as_bytes().to_vec(),
+        stdin: None,
+        limits: Limits::default(),
+    };
+    let mut process = launcher.launch(&launch, false, false).await.unwrap();
+    end(&mut process).await;
+}
+
+async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
+    let exe = std::env::current_exe().unwrap();
+    let mut host = std::process::Command::new(exe).arg(HOST).arg(bench.dir.path()).spawn().unwrap();
+    let (near, far) = (bench.pid("near").await, bench.pid("far").await);
+    let watcher = parent(near);
+    let spawner = parent(watcher);
+    assert_eq!(parent(spawner), host.id() as i32);
+    host.kill().unwrap();
+    host.wait().unwrap();
+    for pid in [near, far, watcher, spawner] {
+        until(|| !alive(pid)).await;
+    }
+}
+
+async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
+    let mut process = bench.start("setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; sleep 600").await;
+    let mut other = bench.start("echo $$ > other; exec sleep 600").await;
+    let (near, far, spared) = (bench.pid("near").await, bench.pid("far").await, bench.pid("other").await);
+    kill_9(parent(near));
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    until(|| !alive(near) && !alive(far)).await;
+    assert!(alive(spared));
+    other.order(Order::Terminate);
+    assert_eq!(status(&mut other).await, Status::Signalled(15));
+}
+
+async fn a_killed_spawner_is_replaced(bench: Box<Bench>) {
+    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 5").await;
+    let spawner = parent(parent(bench.pid("pid").await));
+    kill_9(spawner);
+    until(|| !alive(spawner)).await;
+    assert_eq!(status(&mut bench.start("exit 6").await).await, Status::Exited(6));
+    fs::write(bench.dir.path().join("go"), "").unwrap();
+    assert_eq!(status(&mut process).await, Status::Exited(5), "what ran goes on");
+}
+
+async fn no_descriptors_reach_the_task(bench: Box<Bench>) {
+    let (text, _) = bench.output(&bench.describe(&["ls", "/proc/self/fd"])).await;
+    let fds: BTreeSet<&str> = text.lines().collect();
+    // The fourth is the directory that `ls` reads.
+    assert_eq!(fds, BTreeSet::from(["0", "1", "2", "3"]));
+}
