@@ -47,7 +47,7 @@ impl Scheduler {
         if success {
             self.finish(host, attempt, fx);
         } else {
-            self.carry_on(attempt, charge, why, true, fx);
+            self.carry_on(attempt, charge, why, fx);
         }
         Some(host)
     }
@@ -82,7 +82,8 @@ impl Scheduler {
     }
 
     fn observe(&mut self, host: HostId, job: JobId, ran: Span, outcome: &Outcome) {
-        let Some(host) = self.hosts.table.get_mut(&host) else { return };
+        let Some(host) = self.hosts.get(host) else { return };
+        host.delivered += 1;
         if let Some(job) = self.jobs.table.get_mut(&job)
             && *outcome != Outcome::Stopped
         {
@@ -117,15 +118,21 @@ impl Scheduler {
         }
         let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
-        self.carry_on(attempt, charge, why, false, fx);
+        self.carry_on(attempt, charge, why, fx);
+    }
+
+    /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.
+    pub(crate) fn take_back(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        fx.push(Effect::Stop { host, attempt, why: EndReason::Returned });
+        self.lose(host, attempt, EndReason::Returned, fx);
     }
 
     /// The task lives on without this attempt, or has had enough.
-    fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, delivered: bool, fx: &mut Vec<Effect>) {
+    fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.records.get_mut(&index) else { return };
-        record.end(attempt, delivered, charge == Charge::Loss);
+        record.end(attempt, &why, charge == Charge::Loss);
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),

@@ -82,6 +82,30 @@ impl Scheduler {
                 .start(job, index, id, why, fx);
         }
         self.jobs.lines.sync(job);
+        if room > 0
+            && let Some(host) = self.hosts.table.get_mut(&id)
+        {
+            self.hosts.index.watch_backlog(host, self.now + self.settings.backlog_patience());
+        }
+    }
+
+    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them, and whoever waits
+    /// behind them may run elsewhere.
+    pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
+        while let Some((at, id)) = self.hosts.index.recalls.first().copied()
+            && at <= self.now
+            && let Some(host) = self.hosts.table.get_mut(&id)
+        {
+            let (stuck, next) = (host.takes_work() && !host.moves(), self.now + self.settings.backlog_patience());
+            let backlog = host.backlog();
+            let again = !stuck && !backlog.is_empty();
+            self.hosts.index.recall_at(host, again.then_some(next));
+            if stuck {
+                for attempt in backlog {
+                    self.take_back(id, attempt, fx);
+                }
+            }
+        }
     }
 }
 

@@ -26,6 +26,10 @@ pub(crate) struct Host {
     pub(crate) silent_since: Time,
     /// When its silence is looked at next.
     check: Option<Time>,
+    /// While it holds more than its slots: when its backlog is looked at next, and its `delivered` at the last look.
+    recall: Option<(Time, u64)>,
+    /// Completions of live attempts that it delivered.
+    pub(crate) delivered: u64,
     /// Counts the lists of held attempts that it sent.
     pub(crate) beat: u32,
     /// Its live attempts.
@@ -97,6 +101,8 @@ impl Host {
             heard: None,
             silent_since: now,
             check: None,
+            recall: None,
+            delivered: 0,
             beat: 0,
             books: BTreeMap::new(),
             state: HostState::Suspect,
@@ -119,6 +125,23 @@ impl Host {
 
     pub(crate) fn free_slots(&self) -> usize {
         (self.slots as usize).saturating_sub(self.books.len())
+    }
+
+    /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while its slots are
+    /// taken.
+    pub(crate) fn backlog(&self) -> Vec<AttemptId> {
+        let idle = |load: &Load| matches!(load.phase, Phase::Queued | Phase::Staging);
+        let mut idle: Vec<_> =
+            self.books.iter().filter(|(_, load)| idle(load)).map(|(id, l)| (l.assigned, *id)).collect();
+        idle.sort_unstable();
+        let running = self.books.len() - idle.len();
+        let next = (self.slots as usize).saturating_sub(running);
+        idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
+    }
+
+    /// Whether it has delivered anything since its backlog was looked at.
+    pub(crate) fn moves(&self) -> bool {
+        self.recall.is_none_or(|(_, delivered)| delivered != self.delivered)
     }
 
     /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
@@ -158,6 +181,8 @@ pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
     /// When each host's silence is looked at next.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
+    /// When each backlog is looked at next.
+    pub(crate) recalls: BTreeSet<(Time, HostId)>,
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
@@ -202,6 +227,23 @@ impl Index {
         }
         if let Some(at) = at {
             self.checks.insert((at, host.id));
+        }
+    }
+
+    /// Looks at the host's backlog at `at` and not at the time planned before.
+    pub(crate) fn recall_at(&mut self, host: &mut Host, at: Option<Time>) {
+        if let Some((old, _)) = std::mem::replace(&mut host.recall, at.map(|at| (at, host.delivered))) {
+            self.recalls.remove(&(old, host.id));
+        }
+        if let Some(at) = at {
+            self.recalls.insert((at, host.id));
+        }
+    }
+
+    /// Notes that the host holds more than its slots: its backlog is to be looked at, unless that is planned already.
+    pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Time) {
+        if host.recall.is_none() {
+            self.recall_at(host, Some(at));
         }
     }
 

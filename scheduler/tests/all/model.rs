@@ -77,6 +77,8 @@ pub(crate) struct ModelAttempt {
     phase: Phase,
     delivered: bool,
     charged: bool,
+    /// Given back, or taken back.
+    returned: bool,
     /// Of an earlier life of its task, or from before a restart without being live then.
     bygone: bool,
 }
@@ -293,7 +295,7 @@ impl Model {
                 continue;
             }
             assert_eq!(known.host, id, "one host's books: {} is taken back by the host that had it", held.attempt);
-            assert!(!known.delivered && !known.bygone, "{} is over", held.attempt);
+            assert!(!known.delivered && !known.returned && !known.bygone, "{} is over", held.attempt);
             let TaskId { job, index } = held.attempt.task;
             let live = self.live_of(held.attempt.task);
             assert!(live.len() < self.settings.max_copies as usize, "{index} has {live:?} already");
@@ -410,14 +412,23 @@ impl Model {
         let most = if job.measured { to.slots + self.settings.max_prefetch as usize } else { to.slots };
         assert!(held < most, "slots: {attempt} is given to {host}, which holds {held}");
         job.started += 1;
-        let (phase, delivered, charged, bygone) = (Phase::Queued, false, false, false);
-        self.attempts.insert(attempt, ModelAttempt { host, live: true, phase, delivered, charged, bygone });
+        let given = ModelAttempt {
+            host,
+            live: true,
+            phase: Phase::Queued,
+            delivered: false,
+            charged: false,
+            returned: false,
+            bygone: false,
+        };
+        self.attempts.insert(attempt, given);
     }
 
     fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
         assert!(self.is_live(host, attempt), "live effects: {attempt} is ended, but not live on {host}");
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
+        known.returned = *why == EndReason::Returned;
         let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
         let executing = known.phase.executing();
         let index = attempt.task.index;
