@@ -30,12 +30,16 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) -> Option<HostId> {
         self.hear(host, None);
-        let Some(load) = self.hosts.take(host, attempt, self.now) else {
-            self.on_late_end(host, attempt, &outcome, fx);
+        let success = outcome.success();
+        let Some((load, speed)) = self.hosts.deliver(host, attempt, success, self.now) else {
+            self.on_late_end(host, attempt, success, fx);
             return None;
         };
-        let success = outcome.success();
-        self.observe(host, attempt.task.job, ran, &outcome);
+        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job)
+            && outcome != Outcome::Stopped
+        {
+            job.pace.observe(ran, speed, success);
+        }
         let charge = match outcome {
             Outcome::Stopped if load.phase.executing() => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
@@ -45,7 +49,7 @@ impl Scheduler {
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         fx.push(Effect::Acknowledge { host, attempt, verdict: Verdict::Taken });
         if success {
-            self.finish(host, attempt, fx);
+            self.finish(attempt, fx);
         } else {
             self.carry_on(attempt, charge, why, fx);
         }
@@ -53,11 +57,14 @@ impl Scheduler {
     }
 
     /// A completion of an attempt that is not live (any more).
-    fn on_late_end(&mut self, host: HostId, attempt: AttemptId, outcome: &Outcome, fx: &mut Vec<Effect>) {
-        let verdict = self.judge(host, attempt, outcome.success());
+    fn on_late_end(&mut self, host: HostId, attempt: AttemptId, success: bool, fx: &mut Vec<Effect>) {
+        let verdict = self.judge(host, attempt, success);
         fx.push(Effect::Acknowledge { host, attempt, verdict });
         if verdict == Verdict::Taken {
-            self.finish(host, attempt, fx);
+            if let Some(host) = self.hosts.get(host) {
+                host.finished += 1;
+            }
+            self.finish(attempt, fx);
         }
     }
 
@@ -81,21 +88,8 @@ impl Scheduler {
         }
     }
 
-    fn observe(&mut self, host: HostId, job: JobId, ran: Span, outcome: &Outcome) {
-        let Some(host) = self.hosts.get(host) else { return };
-        host.delivered += 1;
-        if let Some(job) = self.jobs.table.get_mut(&job)
-            && *outcome != Outcome::Stopped
-        {
-            job.pace.observe(ran, host.speed, outcome.success());
-        }
-    }
-
     /// The task is done by this attempt: every other copy is one too many.
-    fn finish(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
-        if let Some(host) = self.hosts.table.get_mut(&host) {
-            host.finished += 1;
-        }
+    fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.close(index) else { return };

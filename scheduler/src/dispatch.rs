@@ -66,14 +66,14 @@ impl Scheduler {
     /// as many as fit the window by what was measured, and never more than the host's share of what waits.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
-        let Some(host) = self.hosts.table.get(&id) else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-        if !host.takes_work() || !self.hosts.index.ready.is_empty() {
+        let fit = job.pace.fit(self.settings.prefetch_window);
+        if fit == 0 || !self.hosts.index.ready.is_empty() {
             return;
         }
+        let Some(host) = self.hosts.table.get(&id).filter(|host| host.takes_work()) else { return };
         let slots = u64::from(host.slots);
-        let fit = job.pace.fit(self.settings.prefetch_window).saturating_mul(slots);
-        let most = slots + fit.min(u64::from(self.settings.max_prefetch));
+        let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.books.len() as u64).min(share);
         for _ in 0..room {

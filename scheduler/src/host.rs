@@ -282,6 +282,22 @@ impl Hosts {
         }
     }
 
+    /// Takes a live attempt off the host's books whose completion it delivers; also says how fast it ran.
+    pub(crate) fn deliver(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        success: bool,
+        now: Time,
+    ) -> Option<(Load, Speed)> {
+        let host = self.table.get_mut(&id)?;
+        let load = host.books.remove(&attempt)?;
+        host.delivered += 1;
+        host.finished += u64::from(success);
+        self.index.update(host, now);
+        Some((load, host.speed))
+    }
+
     /// Takes a live attempt off the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
         let host = self.table.get_mut(&id)?;
