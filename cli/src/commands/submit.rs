@@ -5,7 +5,7 @@ use common::{JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::wait_for;
+use super::job::{counted, wait_for};
 use crate::args::SubmitArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
-    match submit(&session, plan, id, args.dry_run).await {
+    match submit(&session, &plan, id, args.dry_run).await {
         Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, &failure),
         Err(failure) => Err(failure),
         Ok((None, document)) => dry(context, &document, &name),
@@ -49,7 +49,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
 
 async fn submit(
     session: &Session,
-    plan: Plan,
+    plan: &Plan,
     id: RequestId,
     dry_run: bool,
 ) -> Result<(Option<JobId>, Submitted), Failure> {
@@ -93,10 +93,6 @@ fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Fai
     };
     context.out.show(&document, String::new, Vec::new)?;
     Ok(failure.exit)
-}
-
-fn counted(tasks: u64) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
 }
 
 /// A request id that nobody else has.

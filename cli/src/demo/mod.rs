@@ -92,7 +92,7 @@ impl Demo<'_> {
             command: vec![program, picture, "%{ITEM}".to_owned(), TILE.to_owned()],
             ..JobArgs::default()
         };
-        match send(session.client(), plan(&job)?, new_request(), false).await? {
+        match send(session.client(), &plan(&job)?, new_request(), false).await? {
             Reply::Submitted { job: Some(job), .. } => Ok(job),
             other => Err(link::client::unexpected(Some(&other)).into()),
         }
