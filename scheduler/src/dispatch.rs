@@ -9,6 +9,10 @@ use crate::host::Load;
 use crate::job::Job;
 use crate::scheduler::Scheduler;
 
+/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller itself may have
+/// stood still for so long, with deliveries in its queue behind the tick.
+const QUIET_LOOKS: u32 = 2;
+
 impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
@@ -84,23 +88,24 @@ impl Scheduler {
         self.jobs.lines.sync(job);
         if room > 0
             && let Some(host) = self.hosts.table.get_mut(&id)
+            && host.watch.is_none()
         {
-            self.hosts.index.watch_backlog(host, self.now + self.settings.backlog_patience());
+            self.hosts.index.watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
         }
     }
 
     /// Takes backlogs back that do not move: tasks turned out to be longer than those before them, and whoever waits
     /// behind them may run elsewhere.
     pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
-        while let Some((at, id)) = self.hosts.index.recalls.first().copied()
+        let next = self.now + self.settings.backlog_look();
+        while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
             && at <= self.now
             && let Some(host) = self.hosts.table.get_mut(&id)
         {
-            let (stuck, next) = (host.takes_work() && !host.moves(), self.now + self.settings.backlog_patience());
-            let backlog = host.backlog();
-            let again = !stuck && !backlog.is_empty();
-            self.hosts.index.recall_at(host, again.then_some(next));
-            if stuck {
+            let (backlog, quiet) = (host.backlog(), if host.takes_work() { host.quiet_looks() } else { 0 });
+            let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
+            self.hosts.index.watch_backlog(host, again, quiet);
+            if quiet >= QUIET_LOOKS {
                 for attempt in backlog {
                     self.take_back(id, attempt, fx);
                 }

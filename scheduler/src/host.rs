@@ -26,8 +26,8 @@ pub(crate) struct Host {
     pub(crate) silent_since: Time,
     /// When its silence is looked at next.
     check: Option<Time>,
-    /// While it holds more than its slots: when its backlog is looked at next, and its `delivered` at the last look.
-    recall: Option<(Time, u64)>,
+    /// While it holds more than its slots.
+    pub(crate) watch: Option<Watch>,
     /// Completions of live attempts that it delivered.
     pub(crate) delivered: u64,
     /// Counts the lists of held attempts that it sent.
@@ -58,6 +58,17 @@ pub(crate) enum Presence {
     Disconnected,
     /// It shut down in order.
     Left,
+}
+
+/// How a backlog is watched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    /// When it is looked at next.
+    pub(crate) at: Time,
+    /// The host's `delivered` at the last look.
+    delivered: u64,
+    /// How many looks in a row found that nothing had been delivered.
+    pub(crate) quiet: u32,
 }
 
 /// What its heartbeats say.
@@ -101,7 +112,7 @@ impl Host {
             heard: None,
             silent_since: now,
             check: None,
-            recall: None,
+            watch: None,
             delivered: 0,
             beat: 0,
             books: BTreeMap::new(),
@@ -139,9 +150,9 @@ impl Host {
         idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
     }
 
-    /// Whether it has delivered anything since its backlog was looked at.
-    pub(crate) fn moves(&self) -> bool {
-        self.recall.is_none_or(|(_, delivered)| delivered != self.delivered)
+    /// How many looks at its backlog in a row, this one included, find that nothing was delivered.
+    pub(crate) fn quiet_looks(&self) -> u32 {
+        self.watch.filter(|watch| watch.delivered == self.delivered).map_or(0, |watch| watch.quiet + 1)
     }
 
     /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
@@ -182,7 +193,7 @@ pub(crate) struct Index {
     /// When each host's silence is looked at next.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
     /// When each backlog is looked at next.
-    pub(crate) recalls: BTreeSet<(Time, HostId)>,
+    pub(crate) backlogs: BTreeSet<(Time, HostId)>,
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
@@ -230,20 +241,14 @@ impl Index {
         }
     }
 
-    /// Looks at the host's backlog at `at` and not at the time planned before.
-    pub(crate) fn recall_at(&mut self, host: &mut Host, at: Option<Time>) {
-        if let Some((old, _)) = std::mem::replace(&mut host.recall, at.map(|at| (at, host.delivered))) {
-            self.recalls.remove(&(old, host.id));
+    /// Looks at the host's backlog at `at`, after so many quiet looks, and not at the time planned before.
+    pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Option<Time>, quiet: u32) {
+        let watch = at.map(|at| Watch { at, delivered: host.delivered, quiet });
+        if let Some(old) = std::mem::replace(&mut host.watch, watch) {
+            self.backlogs.remove(&(old.at, host.id));
         }
         if let Some(at) = at {
-            self.recalls.insert((at, host.id));
-        }
-    }
-
-    /// Notes that the host holds more than its slots: its backlog is to be looked at, unless that is planned already.
-    pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Time) {
-        if host.recall.is_none() {
-            self.recall_at(host, Some(at));
+            self.backlogs.insert((at, host.id));
         }
     }
 

@@ -38,8 +38,8 @@ impl Scheduler {
 
     /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let (checks, recalls) = (self.hosts.index.checks.first(), self.hosts.index.recalls.first());
-        checks.into_iter().chain(recalls).map(|(at, _)| *at).min()
+        let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
+        checks.into_iter().chain(backlogs).map(|(at, _)| *at).min()
     }
 
     /// Handles the event; says which host has just finished something and so may want more short tasks.

@@ -12,7 +12,7 @@ pub struct Settings {
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
     /// How much work of short tasks each slot may hold ready beside the one it runs (default 100 ms; 0: none). A host
-    /// that delivers nothing for ten times as long loses what it holds ready.
+    /// that delivers nothing for twenty times as long loses what it holds ready.
     pub prefetch_window: Span,
     /// The most attempts that a host may hold beyond its slots (default 1,024).
     pub max_prefetch: u32,
@@ -21,9 +21,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How long a host that holds tasks ahead may deliver nothing before it has to give them up: some windows, since
-    /// one window is what they were expected to take.
-    pub(crate) fn backlog_patience(&self) -> Span {
+    /// How often the backlog of a host that holds tasks ahead is looked at: every few windows, since one window is what
+    /// it was expected to take.
+    pub(crate) fn backlog_look(&self) -> Span {
         Span(self.prefetch_window.0.saturating_mul(10).max(1))
     }
 }

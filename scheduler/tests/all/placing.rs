@@ -192,13 +192,24 @@ fn a_backlog_behind_a_long_task_is_taken_back() {
     let first = with_a_backlog(&mut w);
     let second = w.host(2).slots(3).joins();
     assert_eq!(w.books(second), []);
-    w.pass(Span::from_millis(999));
+    w.pass(Span::from_millis(1_999));
     assert_eq!(w.books(first).len(), 49);
     let effects = w.pass(Span::from_millis(1));
     assert_eq!(stopped(&effects).len(), 48);
     assert_eq!((w.books(first).len(), w.books(second).len()), (1, 3));
     let next: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
     assert_eq!(next, [3, 4, 5], "the one that should run by now stays");
+}
+
+#[test]
+fn a_master_that_stood_still_takes_no_backlog_back() {
+    let mut w = World::new();
+    let host = with_a_backlog(&mut w);
+    w.now = w.now + s(30);
+    w.send(Event::Tick);
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+    w.pass(s(1));
+    assert_eq!(w.books(host).len(), 48);
 }
 
 #[test]
@@ -217,7 +228,7 @@ fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     let mut w = World::new();
     let host = with_a_backlog(&mut w);
     let (running, waiting, done) = (w.books(host)[0], w.books(host)[1], w.books(host)[2]);
-    w.pass(s(1));
+    w.pass(s(2));
     assert_eq!(w.books(host), [running]);
     let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, progress: None };
     let list = vec![held(running, Phase::Running), held(waiting, Phase::Queued), held(done, Phase::Ended)];
