@@ -292,8 +292,9 @@ fn the_end_of_time_is_survived() {
     w.job(40).submit();
     let host = w.host(1).joins();
     w.ends(host, w.attempt_on(host), common::attempt::Outcome::Succeeded, common::Span(1));
-    w.now = common::Time(u64::MAX);
-    w.beats(host);
-    w.send(Event::Tick);
-    assert_eq!(w.host_state(host), HostState::Lost, "where no lease fits in any more");
+    let mut effects = Vec::new();
+    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    assert_eq!(w.host_state(host), HostState::Lost);
+    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    assert_eq!(w.scheduler.next_wakeup(), None);
 }
