@@ -28,6 +28,12 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
     match submit(&session, &plan, id, args.dry_run).await {
         Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, &failure),
+        Err(failure) if failure.code == "unreachable" => {
+            // The answer may have been lost, and not the submission.
+            let hint =
+                format!("the same command with --request-id {id}: should it have been taken, it is not taken twice");
+            Err(Failure { hint, ..failure })
+        }
         Err(failure) => Err(failure),
         Ok((None, document)) => dry(context, &document, &name),
         Ok((Some(job), document)) if args.wait || args.progress => {
