@@ -7,12 +7,18 @@ use super::{files, text};
 type Load = fn(&str) -> Result<(), String>;
 
 /// Each file of `configs/` and what loads it.
-const CONFIGS: [(&str, Load); 1] = [("configs/master.toml", master)];
+const CONFIGS: [(&str, Load); 2] = [("configs/master.toml", master), ("configs/worker.toml", worker)];
 
 /// The master's file shows the defaults.
 fn master(text: &str) -> Result<(), String> {
     let shipped = master::Config::parse(text).map_err(|e| e.to_string())?;
     if shipped == master::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
+}
+
+/// So does the worker's.
+fn worker(text: &str) -> Result<(), String> {
+    let shipped: worker::Config = text.parse().map_err(|e| format!("{e}"))?;
+    if shipped == worker::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
 }
 
 #[test]
