@@ -226,13 +226,25 @@ impl Core {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
-        for hash in self.store.forget_job(job)? {
-            if let Err(error) = self.blobs.remove(&hash) {
-                tracing::warn!(%hash, %error, "content of a forgotten job stays");
-            }
-        }
+        self.store.forget_job(job)?;
         self.changed.0 = true;
         Ok(true)
+    }
+
+    /// Removes those of these blobs that no job needs, and says how many bytes that were. Whoever brings content in says
+    /// so to the core before it can be this old, so nothing is taken from under anybody.
+    pub(crate) fn sweep(&mut self, old: &[BlobRef]) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for blob in old {
+            if self.store.needs_blob(&blob.hash)? {
+                continue;
+            }
+            match self.blobs.remove(&blob.hash) {
+                Ok(()) => bytes += blob.size,
+                Err(error) => tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays"),
+            }
+        }
+        Ok(bytes)
     }
 
     /// The jobs of these that are not settled, as they are now.

@@ -111,8 +111,6 @@ impl Asker {
                 let path = self.state.blobs.path_of(&blob.hash);
                 let missing = |_| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
                 let bytes = tokio::fs::read(&path).await.map_err(missing)?;
-                // It lives on inside the store.
-                let _ = self.state.blobs.remove(&blob.hash);
                 let broken =
                     |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
                 postcard::from_bytes::<JobSpec>(&bytes).map_err(broken)?
