@@ -40,6 +40,7 @@ const TESTS: &[(&str, Test)] = tests![
     tasks_die_with_a_killed_watcher,
     a_killed_spawner_is_replaced,
     no_descriptors_reach_the_task,
+    limits_hold_for_the_task,
 ];
 
 fn main() {
@@ -217,7 +218,8 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
     for (program, words) in [
         ("no-such-program", "`no-such-program` not found in PATH (/usr/bin:/bin)"),
         ("plain", "say `./plain`"),
-        ("./nothing", "`./nothing` does not exist"),
+        ("./nothing", "`./nothing` does not exist below"),
+        ("/no/such/program", "`/no/such/program` does not exist on this host"),
         ("./plain", "may not be executed"),
         ("./lost", "the interpreter"),
         ("./noise", "not a program of this system"),
@@ -389,4 +391,13 @@ async fn no_descriptors_reach_the_task(bench: Box<Bench>) {
     let fds: BTreeSet<&str> = text.lines().collect();
     // The fourth is the directory that `ls` reads.
     assert_eq!(fds, BTreeSet::from(["0", "1", "2", "3"]));
+}
+
+async fn limits_hold_for_the_task(bench: Box<Bench>) {
+    let mut launch = bench.describe(&["sh", "-c", "ulimit -v; ulimit -n; ulimit -c; head -c 100000 /dev/zero > file"]);
+    launch.limits = Limits { memory: Some(1 << 30), file: Some(50_000), open_files: Some(32) };
+    let (text, report) = bench.output(&launch).await;
+    assert_eq!(text, "1048576\n32\n0\n");
+    assert!(!matches!(report, Report::Ended { status: Status::Exited(0), .. }), "{report:?}");
+    assert_eq!(fs::metadata(bench.dir.path().join("file")).unwrap().len(), 50_000);
 }

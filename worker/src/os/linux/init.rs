@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::wire::frame;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, set_child_subreaper, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, getrlimit, set_child_subreaper, setrlimit};
 
 use super::spawner::Wires;
 use super::sys::{self, Reap, Stdio};
@@ -162,9 +162,11 @@ fn limit(limits: Limits) -> Result<(), String> {
     for (resource, most) in
         [(Resource::As, limits.memory), (Resource::Fsize, limits.file), (Resource::Nofile, limits.open_files)]
     {
-        if most.is_some() {
-            setrlimit(resource, Rlimit { current: most, maximum: most })
-                .map_err(|e| format!("the limit on {resource:?} cannot be set to {most:?}: {e}"))?;
+        if let Some(most) = most {
+            // Nobody may go above what the system allows already.
+            let most = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
+            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+                .map_err(|e| format!("the limit on {resource:?} cannot be set to {most}: {e}"))?;
         }
     }
     Ok(())
@@ -196,7 +198,8 @@ fn why_not(name: &str, dir: &Path, program: &Path, error: &io::Error) -> String 
         io::ErrorKind::NotFound if there.exists() => {
             format!("program `{name}` is there, but the interpreter or loader that it names is not")
         }
-        io::ErrorKind::NotFound => format!("program `{name}` does not exist (relative to the attempt's directory)"),
+        io::ErrorKind::NotFound if program.is_absolute() => format!("program `{name}` does not exist on this host"),
+        io::ErrorKind::NotFound => format!("program `{name}` does not exist below the attempt's directory"),
         io::ErrorKind::PermissionDenied => {
             format!("program `{name}` may not be executed: is the input marked executable?")
         }

@@ -1,5 +1,5 @@
 //! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a single-threaded
-//! process, starting a program without a copy of the caller, waiting with resource use, and waiting for SIGCHLD or a descriptor.
+//! process, starting a program without a copy of the caller, reaping, and waiting for a child or a descriptor.
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -34,26 +34,35 @@ fn positive(pid: libc::pid_t) -> Option<Pid> {
 
 extern "C" fn on_child(_: libc::c_int) {}
 
-/// Makes SIGCHLD interrupt [`wait_for`] and nothing else, and the signals that end a session harmless: the processes
-/// here end when the worker does, and not before the tasks below them.
+/// The signals that the spawner and the inits treat in their own way, and how. Those that end a session are harmless:
+/// these processes end when the worker does, and not before the tasks below them.
+const ARRANGED: [(libc::c_int, libc::sighandler_t); 7] = [
+    (libc::SIGCHLD, libc::SIG_DFL), // Replaced by a handler, which no program inherits.
+    (libc::SIGTERM, libc::SIG_IGN),
+    (libc::SIGINT, libc::SIG_IGN),
+    (libc::SIGHUP, libc::SIG_IGN),
+    (libc::SIGQUIT, libc::SIG_IGN),
+    (libc::SIGPIPE, libc::SIG_IGN),
+    (libc::SIGTSTP, libc::SIG_IGN),
+];
+
+/// Makes SIGCHLD interrupt [`wait_for`] and nothing else, and every other signal as [`ARRANGED`] says or, whatever was
+/// inherited, as it is by default.
 pub(super) fn arrange_signals() {
-    for (signal, handler) in [
-        (libc::SIGCHLD, on_child as *const () as libc::sighandler_t),
-        (libc::SIGTERM, libc::SIG_IGN),
-        (libc::SIGINT, libc::SIG_IGN),
-        (libc::SIGHUP, libc::SIG_IGN),
-        (libc::SIGQUIT, libc::SIG_IGN),
-        (libc::SIGPIPE, libc::SIG_IGN),
-        (libc::SIGTSTP, libc::SIG_IGN),
-    ] {
-        // SAFETY: the handler does nothing, which is async-signal-safe; the struct is fully initialised by zeroing.
-        unsafe {
-            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
-            action.sa_sigaction = handler;
-            libc::sigaction(signal, &raw const action, ptr::null_mut());
-        }
-    }
+    (1..=libc::SIGRTMAX()).for_each(|signal| handle(signal, libc::SIG_DFL));
+    ARRANGED.iter().for_each(|(signal, handler)| handle(*signal, *handler));
+    handle(libc::SIGCHLD, on_child as *const () as libc::sighandler_t);
     block_sigchld();
+}
+
+/// Only a system call: also for a child on its way to its program.
+fn handle(signal: libc::c_int, handler: libc::sighandler_t) {
+    // SAFETY: the only handler of ours does nothing, which is async-signal-safe; zeroes are a valid action.
+    unsafe {
+        let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &raw const action, ptr::null_mut());
+    }
 }
 
 fn block_sigchld() {
@@ -229,10 +238,8 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
         for (number, fd) in plan.stdio.iter().enumerate() {
             libc::dup2(*fd, number as libc::c_int);
         }
-        let mut default: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        default.sa_sigaction = libc::SIG_DFL;
-        for signal in 1..=libc::SIGRTMAX() {
-            libc::sigaction(signal, &raw const default, ptr::null_mut());
+        for (signal, _) in ARRANGED {
+            handle(signal, libc::SIG_DFL);
         }
         let none = empty_set();
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());

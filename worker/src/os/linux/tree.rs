@@ -4,7 +4,7 @@
 //! Nothing here knows what the processes are for. The walk reads every process's parent from `/proc`: the kernel's
 //! own lists of children are not built into every kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 /// How long to try to bring a tree to rest: enough for a fork bomb, short against an owner's patience.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(2);
+/// How often to look at `/proc` for one view of it in which every parent is there.
+const PASSES: usize = 3;
 /// How long a process that was told to stop may take before it is looked at again.
 const SETTLE: Duration = Duration::from_micros(300);
 
@@ -45,15 +47,32 @@ fn look(pid: i32) -> Option<(u8, i32)> {
     Some((state, parent))
 }
 
-/// Every process below this one, parents first, without the trees of `spared` children.
-pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
+/// All processes that one pass over `/proc` shows, by their parents.
+struct Snapshot {
+    children: BTreeMap<i32, Vec<(i32, u8)>>,
+    /// Somebody's parent was gone when its turn came: where its child belongs now, only another pass can show.
+    torn: bool,
+}
+
+fn snapshot() -> Snapshot {
     let mut children: BTreeMap<i32, Vec<(i32, u8)>> = BTreeMap::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    for pid in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()) {
+    let mut seen = BTreeSet::from([0]);
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
         if let Some((state, parent)) = look(pid) {
             children.entry(parent).or_default().push((pid, state));
+            seen.insert(pid);
         }
     }
+    let torn = children.keys().any(|parent| !seen.contains(parent));
+    Snapshot { children, torn }
+}
+
+/// Every process below this one, parents first, without the trees of `spared` children.
+pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
+    // Where other users' processes are hidden, every pass looks torn: then the last one has to do.
+    let passes = std::iter::repeat_with(snapshot).take(PASSES);
+    let Some(Snapshot { children, .. }) = first_whole_or_last(passes) else { return Vec::new() };
     let me = getpid().as_raw_nonzero().get();
     let mut found: Vec<Member> = Vec::new();
     let mut parents = vec![me];
@@ -70,11 +89,22 @@ pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
     found
 }
 
+fn first_whole_or_last(passes: impl Iterator<Item = Snapshot>) -> Option<Snapshot> {
+    let mut last = None;
+    for pass in passes {
+        if !pass.torn {
+            return Some(pass);
+        }
+        last = Some(pass);
+    }
+    last
+}
+
 /// Stops every process below this one, until a look finds none that could still execute or fork. A process that the
 /// kernel holds uninterruptibly counts as stopped once it was told: it stops before it executes anything again.
 pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     let deadline = Instant::now() + FREEZE_PATIENCE;
-    let mut told = std::collections::BTreeSet::new();
+    let mut told = BTreeSet::new();
     loop {
         let mut restless = false;
         for member in members(spared).into_iter().filter(|m| !m.at_rest()) {
