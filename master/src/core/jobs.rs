@@ -1,5 +1,6 @@
 //! Jobs in memory (only those that are not settled), and what clients ask of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::attempt::Phase;
@@ -47,13 +48,11 @@ pub(crate) struct LiveJob {
     /// Tasks in each state that can be told from memory.
     pub(crate) states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
-    pub(crate) attempts: Vec<LiveAttempt>,
+    pub(crate) attempts: BTreeMap<AttemptId, LiveAttempt>,
 }
 
 /// A live attempt.
 pub(crate) struct LiveAttempt {
-    /// Which.
-    pub(crate) attempt: AttemptId,
     /// Its state.
     pub(crate) state: AttemptState,
     /// Why it is suspended, if it is.
@@ -77,7 +76,7 @@ fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
-    LiveAttempt { attempt: live.attempt, state, reason, ran: live.ran }
+    LiveAttempt { state, reason, ran: live.ran }
 }
 
 impl Core {
@@ -289,7 +288,7 @@ impl Core {
         let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
         let states =
             states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
-        let attempts = self.scheduler.live_attempts(job).map(|live| live_attempt(&live)).collect();
+        let attempts = self.scheduler.live_attempts(job).map(|live| (live.attempt, live_attempt(&live))).collect();
         Some(LiveJob { states, attempts })
     }
 

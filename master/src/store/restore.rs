@@ -1,8 +1,8 @@
 //! What a restarted master reads back: the jobs that are not settled, and the hosts.
 
 use common::host::HostFacts;
-use common::view::JobView;
-use common::{AttemptId, HostId, Incarnation, JobId, JobSpec, TaskId, Time};
+use common::view::{JobView, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, TaskId, Time};
 use rusqlite::Connection;
 use scheduler::event::{Progress, Tried};
 
@@ -79,13 +79,12 @@ impl Writer {
 
 fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
     let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
+    let (mut failed, mut cancelled) = (Vec::new(), Vec::new());
     for row in reader::settled_rows(db, job)? {
-        let set = match row.state {
-            common::view::TaskState::Failed => &mut progress.failed,
-            _ => &mut progress.cancelled,
-        };
-        set.union_with(&row.tasks);
+        let ranges = if row.state == TaskState::Failed { &mut failed } else { &mut cancelled };
+        ranges.push((row.first, row.last));
     }
+    (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
          ORDER BY task, number",

@@ -316,7 +316,7 @@ impl Writer {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
         for row in rows {
-            let mut left = row.tasks;
+            let mut left = IdSet::from_range(row.first, row.last);
             left.subtract(tasks);
             self.settle(job, &left, row.state, &row.why)?;
         }
