@@ -31,6 +31,10 @@ pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
 /// How long to read on after the whole tree has ended: only a foreign process can hold the pipes open then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How often, and after which pause, to remove what dying tasks of a killed worker still write to.
+const DYING_TRIES: u32 = 100;
+const DYING_PAUSE: Duration = Duration::from_millis(20);
+
 /// What an attempt is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -64,7 +68,7 @@ impl Workshop {
         blobs: Arc<Blobs>,
         config: Config,
     ) -> io::Result<Self> {
-        files::remove_tree(&root)?;
+        empty(&root)?;
         link::files::private_dir(&root)?;
         Ok(Self { launcher, cache, blobs, root, config, serial: AtomicU64::new(0) })
     }
@@ -307,6 +311,20 @@ fn place(from: &Pinned, to: &Path, executable: bool) -> io::Result<()> {
     }
     io::copy(&mut std::fs::File::open(from.path())?, &mut files::create_private(to, executable)?)?;
     Ok(())
+}
+
+/// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write while they do.
+fn empty(root: &Path) -> io::Result<()> {
+    let mut tries = DYING_TRIES;
+    loop {
+        match files::remove_tree(root) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && tries > 0 => {
+                tries -= 1;
+                std::thread::sleep(DYING_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 async fn clear(dir: &Path) {

@@ -44,16 +44,19 @@ pub(crate) struct Sensed {
     pub state: OwnerState,
 }
 
-/// Has each sensor look every `interval`, and tell when what it sees has changed.
+/// Has each sensor look now and every `interval` from now on, and tell when what it sees has changed. Returns what they
+/// see now.
 pub(crate) fn watch<T: From<Sensed> + Send + 'static>(
     sensors: Vec<Box<dyn Sensor>>,
     interval: Duration,
     tell: &UnboundedSender<T>,
-) -> io::Result<()> {
+) -> io::Result<Vec<OwnerState>> {
+    let mut states = Vec::new();
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
+        let mut before = eyes.sense();
+        states.push(before);
         let watch = move || {
-            let mut before = OwnerState::Away;
             while !tell.is_closed() {
                 let state = eyes.sense();
                 if state != before {
@@ -66,7 +69,7 @@ pub(crate) fn watch<T: From<Sensed> + Send + 'static>(
         };
         thread::Builder::new().name(format!("sensor-{sensor}")).stack_size(128 * 1024).spawn(watch)?;
     }
-    Ok(())
+    Ok(states)
 }
 
 /// What all sensors say together: the first that sees the owner has the word.

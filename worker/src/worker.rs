@@ -94,7 +94,7 @@ pub async fn run(
     let dir = dir.canonicalize().map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
-    let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).map_err(WorkerError::Spawner)?;
+    let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master)?);
@@ -106,9 +106,8 @@ pub async fn run(
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     tracing::info!(?facts, "this host");
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
-    let mut sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile(dir.join(PAUSE_FILE)))];
-    let sensed: Vec<OwnerState> = sensors.iter_mut().map(|sensor| sensor.sense()).collect();
-    owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile(dir.join(PAUSE_FILE)))];
+    let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     let spool = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);

@@ -9,7 +9,7 @@ mod linux;
 #[cfg(target_os = "linux")]
 pub use linux::{Launcher, Output, Process};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{boot_id, enlarge, files, since_boot, spawner_main};
+pub(crate) use linux::{boot_id, enlarge, files, since_boot, spawner_main, this_program};
 
 use std::ffi::OsString;
 

@@ -187,6 +187,11 @@ impl Process {
     }
 }
 
+/// The program that this is, also if its file was replaced meanwhile.
+pub(crate) fn this_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
 /// Time since the host was started, suspensions of the host included.
 pub(crate) fn since_boot() -> common::Time {
     let now = clock_gettime(ClockId::Boottime);
