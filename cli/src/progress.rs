@@ -36,6 +36,10 @@ impl Progress {
         let text = line(&counts, jobs.iter().filter_map(|job| job.predicted_finish).max(), when::now());
         match self {
             Progress::Bar(bar) => {
+                if bar.length() == Some(0) {
+                    // Only now is there something to draw.
+                    bar.enable_steady_tick(Duration::from_millis(200));
+                }
                 bar.set_length(counts.total);
                 bar.set_position(counts.settled());
                 bar.set_message(text);
@@ -69,7 +73,6 @@ fn bar() -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("[{elapsed_precise}] {bar:32} {pos}/{len} {msg}") {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 

@@ -2,7 +2,7 @@
 
 use common::JobId;
 use common::selector::Selector;
-use common::view::{HostView, JobView, OutputView, TaskState, TaskView};
+use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 use link::{Client, Identity};
@@ -62,21 +62,12 @@ impl Session {
         reply.ok_or_else(|| unexpected(None).into())
     }
 
-    /// Some jobs.
+    /// Some jobs, in some states (empty: any).
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub(crate) async fn jobs(&self, jobs: Selector) -> Result<Vec<JobView>, Failure> {
-        let request = Request::Jobs { jobs, states: Vec::new() };
-        Ok(collect!(self.client.ask(&request).await?, Reply::Jobs))
-    }
-
-    /// Jobs in some states (empty: any).
-    ///
-    /// # Errors
-    /// If the master refuses or the connection is gone.
-    pub(crate) async fn jobs_in(&self, request: &Request) -> Result<Vec<JobView>, Failure> {
-        Ok(collect!(self.client.ask(request).await?, Reply::Jobs))
+    pub(crate) async fn jobs(&self, jobs: Selector, states: Vec<JobState>) -> Result<Vec<JobView>, Failure> {
+        Ok(collect!(self.client.ask(&Request::Jobs { jobs, states }).await?, Reply::Jobs))
     }
 
     /// Exactly one job.
@@ -91,7 +82,7 @@ impl Session {
             };
             Failure::new(Exit::Error, "not-found", what, "deskgrid job list --all shows the jobs that there are")
         };
-        self.jobs(job.into()).await?.pop().ok_or_else(unknown)
+        self.jobs(job.into(), Vec::new()).await?.pop().ok_or_else(unknown)
     }
 
     /// The number of a job.

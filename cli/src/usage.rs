@@ -29,7 +29,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
             Exit::Usage
         }
         _ => {
-            Output::failure(mode(words), &failure(&error));
+            Output::failure(mode(words), &failure(&error, words));
             let _ = std::io::stderr().flush();
             Exit::Usage
         }
@@ -37,7 +37,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
 }
 
 /// What clap found wrong, as a failure like any other.
-fn failure(error: &clap::Error) -> Failure {
+fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
     let text = error.render().to_string();
     let mut lines = text.lines();
     let what = lines.next().unwrap_or_default();
@@ -54,10 +54,23 @@ fn failure(error: &clap::Error) -> Failure {
     }
     tips.extend(usage);
     if tips.is_empty() {
-        tips.push("deskgrid --help".to_owned());
+        tips.push(format!("{} --help", named(words)));
     }
     let failure = Failure::usage(what, tips.join("; or: "));
     if details.is_empty() { failure } else { failure.because(details.join(" ")) }
+}
+
+/// The command that the words begin with, as far as they name one.
+fn named(words: &[OsString]) -> String {
+    let whole = Cli::command();
+    let (mut command, mut name) = (&whole, "deskgrid".to_owned());
+    for word in words.iter().skip(1).map(|word| word.to_string_lossy()) {
+        if let Some(sub) = command.find_subcommand(&*word) {
+            name = format!("{name} {word}");
+            command = sub;
+        }
+    }
+    name
 }
 
 /// How errors are to be printed when the command line itself is wrong.
@@ -84,8 +97,8 @@ mod tests {
     use super::*;
 
     fn wrong(line: &str) -> Failure {
-        let words = line.split(' ');
-        failure(&Cli::command().try_get_matches_from(words).unwrap_err())
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        failure(&Cli::command().try_get_matches_from(&words).unwrap_err(), &words)
     }
 
     #[test]
@@ -100,7 +113,8 @@ mod tests {
     fn a_missing_argument_is_named() {
         let failure = wrong("deskgrid job fetch 7");
         assert!(failure.because.as_deref().is_some_and(|because| because.contains("--into")), "{failure:?}");
-        assert!(wrong("deskgrid submit --timeout auto -- x").what.contains("does not exist yet"));
+        let failure = wrong("deskgrid --output json submit --timeout auto -- x");
+        assert!(failure.what.contains("does not exist yet") && failure.hint == "deskgrid submit --help", "{failure:?}");
     }
 
     #[test]

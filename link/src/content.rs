@@ -78,6 +78,13 @@ impl BlobStore {
         self.add_reader(File::open(path)?)
     }
 
+    /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that cannot be noted the
+    /// blob is merely older than it might be.
+    fn touch(&self, blob: &BlobRef) {
+        let now = std::time::SystemTime::now();
+        let _ = File::options().write(true).open(self.path_of(&blob.hash)).and_then(|file| file.set_modified(now));
+    }
+
     /// Removes a blob; fine where it is not there.
     ///
     /// # Errors
@@ -366,7 +373,9 @@ pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, o
 /// If the connection is gone or the disk refuses.
 pub async fn serve_put(store: &BlobStore, mut channel: Channel, blob: BlobRef) -> Result<(), LinkError> {
     let _turn = store.turn(blob.hash).await;
-    if !store.has(&blob) {
+    if store.has(&blob) {
+        store.touch(&blob);
+    } else {
         let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
         channel.tx.send(&PutReply::Resume(incoming.have)).await?;
         let part = match incoming.receive(&mut channel.rx, &blob).await {

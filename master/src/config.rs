@@ -29,6 +29,8 @@ pub struct Config {
     pub lease: Interval,
     /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
     pub prefetch: Interval,
+    /// Content that no job needs is removed once it is this old.
+    pub content_grace: Interval,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
 }
@@ -88,6 +90,7 @@ impl Default for Config {
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
+            content_grace: seconds(60 * 60),
             max_blob_bytes: 64 << 30,
         }
     }

@@ -11,6 +11,7 @@ mod http;
 mod run;
 mod sessions;
 mod store;
+mod sweep;
 
 pub use config::{Config, Interval};
 pub use run::run;

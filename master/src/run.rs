@@ -16,7 +16,7 @@ use crate::authority::Authority;
 use crate::clock::Clock;
 use crate::core::{self, Handle};
 use crate::store::{Reader, Writer};
-use crate::{Config, MasterError, http, sessions};
+use crate::{Config, MasterError, http, sessions, sweep};
 
 /// How long the word that the master goes may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -66,6 +66,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
+    tasks.spawn(sweep::serve(state.clone()));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone()));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::attempt::{Completion, Held, Outcome, Phase, Stream};
 use common::host::{Confinement, HostFacts, OwnerState};
-use common::job::{Rules, Work};
+use common::job::{CommandSpec, Input, Rules, Source, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::JobState;
@@ -15,7 +15,7 @@ use common::wire::client::{Reply, Request, Submission};
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
 use common::wire::{RefusalCode, Versions};
-use common::{AttemptId, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
+use common::{AttemptId, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
 use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
 use master::{Config, Interval};
 use tokio::sync::oneshot;
@@ -26,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The door: a master in a directory of its own.
 struct Master {
     dir: tempfile::TempDir,
+    content_grace: Duration,
     running: Option<Running>,
 }
 
@@ -33,7 +34,8 @@ type Running = (oneshot::Sender<()>, JoinHandle<Result<(), master::MasterError>>
 
 impl Master {
     async fn start() -> Self {
-        let mut master = Self { dir: tempfile::tempdir().unwrap(), running: None };
+        let mut master =
+            Self { dir: tempfile::tempdir().unwrap(), content_grace: Duration::from_secs(3_600), running: None };
         master.again().await;
         master
     }
@@ -47,6 +49,7 @@ impl Master {
             heartbeat: interval(200),
             suspect_after: interval(60_000),
             lease: interval(120_000),
+            content_grace: Interval(self.content_grace),
             ..Config::default()
         };
         let address = self.dir.path().join("master/address");
@@ -103,7 +106,7 @@ impl Master {
         control.tx.send(&hello(held)).await.unwrap();
         let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
         assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
-        Worker { connection, control, welcome, waiting: Vec::new() }
+        Worker { connection, control, welcome, waiting: Vec::new(), stdout: Content::default() }
     }
 }
 
@@ -130,6 +133,8 @@ struct Worker {
     control: Channel,
     welcome: ToWorker,
     waiting: Vec<Assignment>,
+    /// What its attempts print.
+    stdout: Content,
 }
 
 impl Worker {
@@ -149,13 +154,17 @@ impl Worker {
     }
 
     async fn deliver(&mut self, attempt: AttemptId) {
+        self.deliver_as(attempt, Outcome::Succeeded).await;
+    }
+
+    async fn deliver_as(&mut self, attempt: AttemptId, outcome: Outcome) {
         let completion = Completion {
             attempt,
-            outcome: Outcome::Succeeded,
+            outcome,
             ran: Span::from_millis(5),
             suspended: Span::ZERO,
             cpu: Span::from_millis(4),
-            stdout: Stream::default(),
+            stdout: Stream { content: self.stdout.clone(), dropped: 0 },
             stderr: Stream::default(),
             outputs: Vec::new(),
         };
@@ -367,6 +376,68 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
         owner.acknowledged(given).await;
     }
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
+    let master = Master::start().await;
+    let client = master.admin().await;
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let (job, _) = submit(&client, 1, &noops(1)).await.unwrap();
+    let first = worker.assignments(1).await.remove(0).attempt;
+    worker.deliver_as(first, Outcome::Exited(1)).await;
+    worker.acknowledged(first).await;
+    assert_eq!(state(&client, job).await, JobState::Failed);
+    client.ask(&Request::Retry { job, tasks: Selector::All, only_failed: true }).await.unwrap();
+    let second = worker.assignments(1).await.remove(0).attempt;
+    assert_eq!((second.task, second.number), (first.task, 2));
+    worker.deliver(second).await;
+    worker.acknowledged(second).await;
+    assert_eq!(state(&client, job).await, JobState::Finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let bytes = vec![7; 10_000];
+    worker.stdout = Content::Blob(link::content::hash_bytes(&bytes));
+    worker.deliver(attempt).await;
+    within(worker.connection.closed()).await;
+    assert_eq!(state(&master.admin().await, job).await, JobState::Running);
+    let stdout = worker.stdout;
+    let mut worker = master.worker(&pc, vec![held(attempt)]).await;
+    link::content::put_bytes(&worker.connection, &bytes, link::content::hash_bytes(&bytes)).await.unwrap();
+    worker.stdout = stdout;
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_no_job_needs_is_removed_once_it_is_old() {
+    let mut master = Master::start().await;
+    master.stop().await;
+    master.content_grace = Duration::from_secs(1);
+    master.again().await;
+    let client = master.admin().await;
+    let (needed, useless) = (client.put_bytes(b"needed").await.unwrap(), client.put_bytes(b"useless").await.unwrap());
+    let mut spec = noops(1);
+    let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
+    command.inputs.push(Input { name: "in".parse().unwrap(), executable: false, source: Source::Shared(needed) });
+    spec.work = Work::Command(command);
+    submit(&client, 1, &spec).await.unwrap();
+    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+    within(async {
+        while store.has(&useless) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(store.has(&needed));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,12 +30,16 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) -> Option<HostId> {
         self.hear(host, None);
-        let Some(load) = self.hosts.take(host, attempt, self.now) else {
-            self.on_late_end(host, attempt, &outcome, fx);
+        let success = outcome.success();
+        let Some((load, speed)) = self.hosts.deliver(host, attempt, success, self.now) else {
+            self.on_late_end(host, attempt, success, fx);
             return None;
         };
-        let success = outcome.success();
-        self.observe(host, attempt.task.job, ran, &outcome);
+        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job)
+            && outcome != Outcome::Stopped
+        {
+            job.pace.observe(ran, speed, success);
+        }
         let charge = match outcome {
             Outcome::Stopped if load.phase.executing() => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
@@ -45,19 +49,22 @@ impl Scheduler {
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         fx.push(Effect::Acknowledge { host, attempt, verdict: Verdict::Taken });
         if success {
-            self.finish(host, attempt, fx);
+            self.finish(attempt, fx);
         } else {
-            self.carry_on(attempt, charge, why, true, fx);
+            self.carry_on(attempt, charge, why, fx);
         }
         Some(host)
     }
 
     /// A completion of an attempt that is not live (any more).
-    fn on_late_end(&mut self, host: HostId, attempt: AttemptId, outcome: &Outcome, fx: &mut Vec<Effect>) {
-        let verdict = self.judge(host, attempt, outcome.success());
+    fn on_late_end(&mut self, host: HostId, attempt: AttemptId, success: bool, fx: &mut Vec<Effect>) {
+        let verdict = self.judge(host, attempt, success);
         fx.push(Effect::Acknowledge { host, attempt, verdict });
         if verdict == Verdict::Taken {
-            self.finish(host, attempt, fx);
+            if let Some(host) = self.hosts.get(host) {
+                host.finished += 1;
+            }
+            self.finish(attempt, fx);
         }
     }
 
@@ -81,20 +88,8 @@ impl Scheduler {
         }
     }
 
-    fn observe(&mut self, host: HostId, job: JobId, ran: Span, outcome: &Outcome) {
-        let Some(host) = self.hosts.table.get_mut(&host) else { return };
-        if let Some(job) = self.jobs.table.get_mut(&job)
-            && *outcome != Outcome::Stopped
-        {
-            job.pace.observe(ran, host.speed, outcome.success());
-        }
-    }
-
     /// The task is done by this attempt: every other copy is one too many.
-    fn finish(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
-        if let Some(host) = self.hosts.table.get_mut(&host) {
-            host.finished += 1;
-        }
+    fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.close(index) else { return };
@@ -117,15 +112,21 @@ impl Scheduler {
         }
         let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
-        self.carry_on(attempt, charge, why, false, fx);
+        self.carry_on(attempt, charge, why, fx);
+    }
+
+    /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.
+    pub(crate) fn take_back(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        fx.push(Effect::Stop { host, attempt, why: EndReason::Returned });
+        self.lose(host, attempt, EndReason::Returned, fx);
     }
 
     /// The task lives on without this attempt, or has had enough.
-    fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, delivered: bool, fx: &mut Vec<Effect>) {
+    fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.records.get_mut(&index) else { return };
-        record.end(attempt, delivered, charge == Charge::Loss);
+        record.end(attempt, &why, charge == Charge::Loss);
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),

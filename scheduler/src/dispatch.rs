@@ -9,6 +9,10 @@ use crate::host::Load;
 use crate::job::Job;
 use crate::scheduler::Scheduler;
 
+/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller itself may have
+/// stood still for so long, with deliveries in its queue behind the tick.
+const QUIET_LOOKS: u32 = 2;
+
 impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
@@ -66,14 +70,14 @@ impl Scheduler {
     /// as many as fit the window by what was measured, and never more than the host's share of what waits.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
-        let Some(host) = self.hosts.table.get(&id) else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-        if !host.takes_work() || !self.hosts.index.ready.is_empty() {
+        let fit = job.pace.fit(self.settings.prefetch_window);
+        if fit == 0 || !self.hosts.index.ready.is_empty() {
             return;
         }
+        let Some(host) = self.hosts.table.get(&id).filter(|host| host.takes_work()) else { return };
         let slots = u64::from(host.slots);
-        let fit = job.pace.fit(self.settings.prefetch_window).saturating_mul(slots);
-        let most = slots + fit.min(u64::from(self.settings.max_prefetch));
+        let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.books.len() as u64).min(share);
         for _ in 0..room {
@@ -82,6 +86,31 @@ impl Scheduler {
                 .start(job, index, id, why, fx);
         }
         self.jobs.lines.sync(job);
+        if room > 0
+            && let Some(host) = self.hosts.table.get_mut(&id)
+            && host.watch.is_none()
+        {
+            self.hosts.index.watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
+        }
+    }
+
+    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them, and whoever waits
+    /// behind them may run elsewhere.
+    pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
+        let next = self.now + self.settings.backlog_look();
+        while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
+            && at <= self.now
+            && let Some(host) = self.hosts.table.get_mut(&id)
+        {
+            let (backlog, quiet) = (host.backlog(), if host.takes_work() { host.quiet_looks() } else { 0 });
+            let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
+            self.hosts.index.watch_backlog(host, again, quiet);
+            if quiet >= QUIET_LOOKS {
+                for attempt in backlog {
+                    self.take_back(id, attempt, fx);
+                }
+            }
+        }
     }
 }
 

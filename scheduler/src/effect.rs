@@ -162,7 +162,7 @@ pub enum EndReason {
     Forgotten,
     /// The worker shut down in order.
     HostLeft,
-    /// The worker gave it back unexecuted.
+    /// The worker gave it back unexecuted, or is asked to, since it waits there behind longer tasks than expected.
     Returned,
 }
 

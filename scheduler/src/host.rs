@@ -26,6 +26,10 @@ pub(crate) struct Host {
     pub(crate) silent_since: Time,
     /// When its silence is looked at next.
     check: Option<Time>,
+    /// While it holds more than its slots.
+    pub(crate) watch: Option<Watch>,
+    /// Completions of live attempts that it delivered.
+    pub(crate) delivered: u64,
     /// Counts the lists of held attempts that it sent.
     pub(crate) beat: u32,
     /// Its live attempts.
@@ -54,6 +58,17 @@ pub(crate) enum Presence {
     Disconnected,
     /// It shut down in order.
     Left,
+}
+
+/// How a backlog is watched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watch {
+    /// When it is looked at next.
+    pub(crate) at: Time,
+    /// The host's `delivered` at the last look.
+    delivered: u64,
+    /// How many looks in a row found that nothing had been delivered.
+    pub(crate) quiet: u32,
 }
 
 /// What its heartbeats say.
@@ -97,6 +112,8 @@ impl Host {
             heard: None,
             silent_since: now,
             check: None,
+            watch: None,
+            delivered: 0,
             beat: 0,
             books: BTreeMap::new(),
             state: HostState::Suspect,
@@ -119,6 +136,23 @@ impl Host {
 
     pub(crate) fn free_slots(&self) -> usize {
         (self.slots as usize).saturating_sub(self.books.len())
+    }
+
+    /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while its slots are
+    /// taken.
+    pub(crate) fn backlog(&self) -> Vec<AttemptId> {
+        let idle = |load: &Load| matches!(load.phase, Phase::Queued | Phase::Staging);
+        let mut idle: Vec<_> =
+            self.books.iter().filter(|(_, load)| idle(load)).map(|(id, l)| (l.assigned, *id)).collect();
+        idle.sort_unstable();
+        let running = self.books.len() - idle.len();
+        let next = (self.slots as usize).saturating_sub(running);
+        idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
+    }
+
+    /// How many looks at its backlog in a row, this one included, find that nothing was delivered.
+    pub(crate) fn quiet_looks(&self) -> u32 {
+        self.watch.filter(|watch| watch.delivered == self.delivered).map_or(0, |watch| watch.quiet + 1)
     }
 
     /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
@@ -158,6 +192,8 @@ pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
     /// When each host's silence is looked at next.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
+    /// When each backlog is looked at next.
+    pub(crate) backlogs: BTreeSet<(Time, HostId)>,
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
@@ -205,6 +241,17 @@ impl Index {
         }
     }
 
+    /// Looks at the host's backlog at `at`, after so many quiet looks, and not at the time planned before.
+    pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Option<Time>, quiet: u32) {
+        let watch = at.map(|at| Watch { at, delivered: host.delivered, quiet });
+        if let Some(old) = std::mem::replace(&mut host.watch, watch) {
+            self.backlogs.remove(&(old.at, host.id));
+        }
+        if let Some(at) = at {
+            self.backlogs.insert((at, host.id));
+        }
+    }
+
     /// Mean speed of the slots that take work.
     pub(crate) fn mean_speed(&self) -> Option<f64> {
         (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
@@ -238,6 +285,22 @@ impl Hosts {
                 fx.push(Effect::HostChanged { host: id, state, owner });
             }
         }
+    }
+
+    /// Takes a live attempt off the host's books whose completion it delivers; also says how fast it ran.
+    pub(crate) fn deliver(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        success: bool,
+        now: Time,
+    ) -> Option<(Load, Speed)> {
+        let host = self.table.get_mut(&id)?;
+        let load = host.books.remove(&attempt)?;
+        host.delivered += 1;
+        host.finished += u64::from(success);
+        self.index.update(host, now);
+        Some((load, host.speed))
     }
 
     /// Takes a live attempt off the host's books.

@@ -78,15 +78,16 @@ impl Scheduler {
         }
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
         let Some(record) = job.records.get_mut(&index) else { return false };
-        let given = |ended: &EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
-        let Some(at) = record.ended.iter().position(given) else { return false };
+        let given = |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
+        let Some(ended) = record.ended.iter().find(given).copied() else { return false };
         let Some(host) = self.hosts.get(id) else { return false };
-        if record.live.len() >= max_copies as usize {
-            // No room for one more; but a result that is there already counts once it is delivered.
+        if ended.returned || record.live.len() >= max_copies as usize {
+            // It is not to go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
+        record.ended.retain(|ended| ended.attempt != attempt);
         // Found again, so it was not lost after all.
-        record.losses -= u32::from(record.ended.remove(at).charged);
+        record.losses -= u32::from(ended.charged);
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy { attempt, host: id, suspended: false, hold_up });

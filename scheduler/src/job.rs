@@ -7,7 +7,7 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, TaskId};
 
-use crate::effect::{CopyReason, StartReason};
+use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::policy::ordering::Rank;
@@ -84,6 +84,8 @@ pub(crate) struct EndedCopy {
     pub(crate) delivered: bool,
     /// Whether it is among the task's losses.
     pub(crate) charged: bool,
+    /// Whether its host gave it back or was told to: it is not to go on there.
+    pub(crate) returned: bool,
 }
 
 impl Record {
@@ -93,13 +95,14 @@ impl Record {
     }
 
     /// Takes a live attempt off and remembers it.
-    pub(crate) fn end(&mut self, attempt: AttemptId, delivered: bool, charged: bool) {
+    pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return };
         let host = self.live.remove(at).host;
+        let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), *why == EndReason::Returned);
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
-        self.ended.push(EndedCopy { attempt, host, delivered, charged });
+        self.ended.push(EndedCopy { attempt, host, delivered, charged, returned });
     }
 
     /// Why the next attempt is started while none lives.

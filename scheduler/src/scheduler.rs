@@ -38,7 +38,8 @@ impl Scheduler {
 
     /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.hosts.index.checks.first().map(|(at, _)| *at)
+        let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
+        checks.into_iter().chain(backlogs).map(|(at, _)| *at).min()
     }
 
     /// Handles the event; says which host has just finished something and so may want more short tasks.
@@ -64,7 +65,10 @@ impl Scheduler {
             }
             Event::AttemptsReturned { host, attempts } => self.on_attempts_returned(host, &attempts, fx),
             Event::MasterPaused { span } => self.on_master_paused(span),
-            Event::Tick => self.on_tick(fx),
+            Event::Tick => {
+                self.on_tick(fx);
+                self.recall(fx);
+            }
         }
         None
     }

@@ -11,12 +11,21 @@ pub struct Settings {
     pub suspect_after: Span,
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
-    /// How much work of short tasks each slot may hold ready beside the one it runs (default 100 ms; 0: none).
+    /// How much work of short tasks each slot may hold ready beside the one it runs (default 100 ms; 0: none). A host
+    /// that delivers nothing for twenty times as long loses what it holds ready.
     pub prefetch_window: Span,
     /// The most attempts that a host may hold beyond its slots (default 1,024).
     pub max_prefetch: u32,
     /// The most attempts of one task that may live at a time (default 2).
     pub max_copies: u32,
+}
+
+impl Settings {
+    /// How often the backlog of a host that holds tasks ahead is looked at: every few windows, since one window is what
+    /// it was expected to take.
+    pub(crate) fn backlog_look(&self) -> Span {
+        Span(self.prefetch_window.0.saturating_mul(10).max(1))
+    }
 }
 
 impl Default for Settings {

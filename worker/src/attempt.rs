@@ -17,6 +17,7 @@ use std::time::Duration;
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
@@ -129,9 +130,14 @@ impl Workshop {
     /// Makes the directory and places the inputs.
     async fn stage(&self, dir: &Path, inputs: &[StagedInput]) -> Result<(), String> {
         link::files::private_dir(dir).map_err(|error| format!("its directory cannot be made: {error}"))?;
-        let mut copies = Vec::with_capacity(inputs.len());
+        let mut fetches = JoinSet::new();
         for input in inputs {
-            let pinned = self.cache.fetch(input.blob).await;
+            let (cache, input) = (Arc::clone(&self.cache), input.clone());
+            fetches.spawn(async move { (cache.fetch(input.blob).await, input) });
+        }
+        let mut copies = Vec::with_capacity(inputs.len());
+        while let Some(fetched) = fetches.join_next().await {
+            let (pinned, input) = fetched.map_err(|panic| format!("its inputs cannot be fetched: {panic}"))?;
             let pinned = pinned.map_err(|error| format!("its input `{}` cannot be fetched: {error}", input.path))?;
             copies.push((pinned, dir.join(&input.path), input.executable));
         }

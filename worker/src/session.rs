@@ -10,6 +10,7 @@ use common::{BlobRef, Content, Span};
 use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::task::JoinSet;
 
 use crate::spool::blobs::Blobs;
 
@@ -95,6 +96,8 @@ async fn converse<T: From<Session> + Send + 'static>(
 ) -> Result<(), LinkError> {
     let connection = link::connect(identity, Purpose::Worker).await?;
     let mut control = connection.open(&Open::Control).await?;
+    // Outputs on their way must not hold up heartbeats.
+    let _ = control.tx.raw().set_priority(1);
     let (ask, answer) = oneshot::channel();
     if tell.send(Session::Greet(ask).into()).is_err() {
         return Ok(());
@@ -181,9 +184,12 @@ impl Uplink {
 
     async fn upload(self, delivery: Delivery) {
         let begun = tokio::time::Instant::now();
-        let blobs: Vec<BlobRef> = delivery.completion.blobs().collect();
-        for blob in blobs {
-            if !self.put(blob).await {
+        let mut puts = JoinSet::new();
+        for blob in delivery.completion.blobs() {
+            puts.spawn(self.clone().put(blob));
+        }
+        while let Some(put) = puts.join_next().await {
+            if !matches!(put, Ok(true)) {
                 return; // The connection is gone; the spool still has it.
             }
         }
@@ -192,13 +198,14 @@ impl Uplink {
     }
 
     /// Gives the master a blob, however often that takes; false once the connection is gone.
-    async fn put(&self, blob: BlobRef) -> bool {
+    async fn put(self, blob: BlobRef) -> bool {
         loop {
-            let Ok(_turn) = self.uploads.acquire().await else { return false };
-            match link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await {
-                Ok(()) => return true,
-                Err(error) => tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output"),
-            }
+            let put = {
+                let Ok(_turn) = self.uploads.acquire().await else { return false };
+                link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await
+            };
+            let Err(error) = put else { return true };
+            tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output");
             tokio::select! {
                 _ = self.connection.closed() => return false,
                 () = tokio::time::sleep(UPLOAD_RETRY) => {}

@@ -17,7 +17,7 @@ pub(crate) enum JobCommand {
 Examples:
   deskgrid job list
   deskgrid job list --all --state failed
-  deskgrid job list --joblog 7 > joblog.tsv     every attempt of job 7, as GNU parallel writes its joblog")]
+  deskgrid job list --joblog 7 > joblog.tsv     every attempt of job 7, as GNU parallel does it")]
     List {
         /// Settled jobs too
         #[arg(long)]
@@ -61,8 +61,8 @@ It outlives a restart of the master: it connects again by itself.")]
 Examples:
   deskgrid job fetch 7 --into results
   deskgrid job fetch last --into results --tasks 1-10 --force
-Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there already is
-kept if it is the same; if it differs, nothing is written unless you say --force.")]
+Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there
+already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
     Fetch {
         /// Which job
         job: OneJob,

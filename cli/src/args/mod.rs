@@ -34,7 +34,7 @@ Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 
 
 /// Puts idle office PCs to work on bags of tasks.
 #[derive(Debug, Parser)]
-#[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR, propagate_version = true)]
+#[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
 #[command(subcommand_required = true, arg_required_else_help = true, infer_subcommands = false)]
 pub(crate) struct Cli {
     /// What holds for every command.
@@ -53,7 +53,8 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "DESKGRID_DIR", hide_env_values = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// cli: for people; json: exactly one JSON value; quiet: only ids
-    #[arg(long, global = true, env = "DESKGRID_OUTPUT", hide_env_values = true, default_value = "cli")]
+    #[arg(long, global = true, env = "DESKGRID_OUTPUT", hide_env_values = true, value_name = "MODE")]
+    #[arg(default_value = "cli", hide_possible_values = true)]
     pub output: OutputMode,
     /// Log more to standard error (-v: what happens, -vv: every step)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -85,8 +86,9 @@ pub(crate) enum Command {
 Examples:
   deskgrid demo
   deskgrid demo --hosts 2 --tasks 60 --out picture.png
-A picture is computed in tiles by worker processes on this machine. On the way one host's pretended owner comes
-back, so that you see what deskgrid does then. All runs in a temporary directory; only the picture stays.")]
+Worker processes on this machine compute a picture in tiles. On the way one host's pretended owner
+comes back, so that you see what deskgrid does then. All of it runs in a temporary directory, and
+only the picture stays.")]
     Demo(serve::DemoArgs),
     /// Run the master: the machine that keeps jobs and hands out tasks
     #[command(subcommand)]
@@ -100,10 +102,11 @@ back, so that you see what deskgrid does then. All runs in a temporary directory
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
 Example:
-  deskgrid login --master grid.example.org:7411 --join dg1.4.0b...   (from: deskgrid token create --role client)")]
+  deskgrid login --master grid.example.org:7411 --join dg1.4.0b...
+The admin makes the token with: deskgrid token create --role client")]
     Login(Enrol),
     /// Submit a bag of tasks
-    #[command(after_long_help = submit::EXAMPLES, after_help = submit::EXAMPLES)]
+    #[command(after_help = submit::EXAMPLES, override_usage = "deskgrid submit [OPTIONS] -- CMD ARG...")]
     Submit(Box<SubmitArgs>),
     /// Look at jobs, wait for them, take their results, cancel and retry them
     #[command(subcommand)]

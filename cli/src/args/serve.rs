@@ -35,9 +35,9 @@ pub(crate) enum MasterCommand {
     #[command(after_help = "\
 Examples:
   deskgrid master start
-  deskgrid --dir /srv/deskgrid master start --listen 0.0.0.0:7411 --http none --config configs/master.toml
-The first start makes the grid's own CA, and an admin identity in the same state directory: commands with the same
---dir on this machine may do everything at once.")]
+  deskgrid --dir /srv/deskgrid master start --http none --config configs/master.toml
+The first start makes the grid's own CA, and an admin identity in the same state directory:
+commands with the same --dir on this machine may do everything at once.")]
     Start(MasterArgs),
     /// Return once the master answers
     #[command(after_help = "Example:\n  deskgrid master start & deskgrid master wait --timeout 30s")]

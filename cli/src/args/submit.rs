@@ -10,8 +10,9 @@ use super::value::{Array, Dur, Limit, Pair};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
-Placeholders in the command, the environment and paths: %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM};
-tasks find the same in their environment as DESKGRID_JOB_ID and so on.
+Placeholders in the command, the environment and paths:
+  %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM}
+Tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 
 Examples:
   One task; wait for it and see what it printed:
@@ -19,7 +20,7 @@ Examples:
   A hundred runs of a program that lies here:
     deskgrid submit --array 1-100 --input ./simulate -- ./simulate --seed %{TASK_ID}
   One task for each file of a list; each sends its file and brings one back:
-    deskgrid submit --each-line files.txt --input '%{ITEM}:in.dat' --output-file out.csv -- convert in.dat out.csv
+    deskgrid submit --each-line files.txt --input '%{ITEM}:in' --output-file out -- convert in out
     deskgrid job fetch last --into results
   The same from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";

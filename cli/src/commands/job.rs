@@ -39,26 +39,25 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
         }
         JobCommand::Explain { job } => explain(context, &session, job).await?,
-        JobCommand::Forget { jobs } => {
-            change(context, &session, Request::Forget { jobs: jobs.selector }, "forgotten").await?;
-        }
+        JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
     session.close().await;
     Ok(Exit::Well)
 }
 
-async fn list(context: &Context, session: &Session, all: bool, states: Vec<JobState>) -> Result<(), Failure> {
-    // A settled state that is asked for by name is asked for among all jobs.
-    let everything = all || states.iter().any(|state| state.settled());
-    let jobs = if everything { Selector::All } else { Selector::Ids(common::IdSet::new()) };
-    let mut jobs = session.jobs_in(&Request::Jobs { jobs, states }).await?;
+async fn list(context: &Context, session: &Session, all: bool, mut states: Vec<JobState>) -> Result<(), Failure> {
+    let everything = all || !states.is_empty();
+    if !everything {
+        states = JobState::ALL.iter().copied().filter(|state| !state.settled()).collect();
+    }
+    let mut jobs = session.jobs(Selector::All, states).await?;
     jobs.sort_by_key(|job| (activity(job.state), job.job));
     let text = || {
         let mut rows = Rows::new(&["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "FINISH"], context.out.color());
         for job in &jobs {
             rows.add(row(job));
         }
-        rows.text(if everything { "there are no jobs" } else { "no job is unsettled (--all shows the others)" })
+        rows.text(if everything { "there are no such jobs" } else { "no job is unsettled (--all shows the others)" })
     };
     context.out.show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
 }
@@ -97,7 +96,7 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
 
 /// The jobs that a selector names; naming one that is not there is an error.
 async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> {
-    let found = session.jobs(jobs.selector.clone()).await?;
+    let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
     match &jobs.selector {
         Selector::Ids(ids) if found.is_empty() => {
             let hint = "deskgrid job list --all shows the jobs that there are";
@@ -198,10 +197,25 @@ pub(super) fn outcome(ended: &Ended) -> String {
     if ended.timed_out { lines + "waiting timed out; the jobs go on\n" } else { lines }
 }
 
+/// `1 task`, `2 tasks`.
+pub(super) fn counted(tasks: u64) -> String {
+    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
+}
+
+async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
+    let gone = session.changed(&Request::Forget { jobs }).await?;
+    let ids: Vec<String> = gone.iter().map(|(job, _)| job.to_string()).collect();
+    let text = || match ids.len() {
+        0 => "nothing to forget\n".to_owned(),
+        _ => format!("forgotten: {}\n", ids.join(", ")),
+    };
+    context.out.show(&json::Changed::from(&gone[..]), text, || ids.clone())
+}
+
 async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let text = || {
-        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {tasks} tasks {word}\n");
+        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
         if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
     };
     context

@@ -78,7 +78,7 @@ fn check_role(role: Role, who: Who) -> Result<(), Failure> {
 }
 
 fn own_name(who: Who) -> String {
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = || hostname::get().map_or_else(|_| "unnamed".to_owned(), |name| name.to_string_lossy().into_owned());
     let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
     match who {
         Who::Worker => host(),

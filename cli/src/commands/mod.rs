@@ -86,18 +86,25 @@ fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, F
 /// Ends when the user or the system wants the program to end.
 pub(crate) async fn interrupted() {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let (Ok(mut terminate), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-                _ = hangup.recv() => {}
-            }
-            return;
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
         }
+        return;
     }
     let _ = tokio::signal::ctrl_c().await;
+}
+
+/// Ends when the terminal is gone. Only for what is of no use without one: whoever starts a master with `nohup` wants
+/// it to go on.
+pub(crate) async fn hung_up() {
+    #[cfg(unix)]
+    if let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) {
+        hangup.recv().await;
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Ends when the program is to shut down; with `tied` also when standard input ends.

@@ -1,13 +1,13 @@
 //! `deskgrid submit`.
 
 use common::wire::client::Reply;
-use common::{JobId, RequestId};
+use common::{JobId, RequestId, Time};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::wait_for;
-use crate::args::SubmitArgs;
+use super::job::{counted, wait_for};
 use crate::args::value::OneJob;
+use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::json::Submitted;
 use crate::output::{note, when};
@@ -26,20 +26,31 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
-    match submit(&session, plan, id, args.dry_run).await {
+    match submit(&session, &plan, id, args.dry_run).await {
         Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, &failure),
+        Err(failure) if failure.code == "unreachable" => {
+            // The answer may have been lost, and not the submission.
+            let hint =
+                format!("the same command with --request-id {id}: should it have been taken, it is not taken twice");
+            Err(Failure { hint, ..failure })
+        }
         Err(failure) => Err(failure),
-        Ok((None, document)) => dry(context, &document, &name),
-        Ok((Some(job), document)) if args.wait || args.progress => {
+        Ok((None, document, _)) => dry(context, &document, &name),
+        Ok((Some(job), document, _)) if args.wait || args.progress => {
+            if context.out.mode() == OutputMode::Cli {
+                note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
+            }
             let ended = wait_for(context, session, OneJob::Id(job).into(), None, args.progress).await?;
             let info = ended.jobs.first().map(Into::into);
             let text = || super::job::outcome(&ended);
             context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
             Ok(ended.exit())
         }
-        Ok((Some(job), document)) => {
+        Ok((Some(job), document, finish)) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
-            let text = || format!("job {job}: {name}, {}{again}\n", counted(tasks));
+            let finish =
+                finish.map_or_else(String::new, |at| format!("; to be finished {}", when::relative(at, when::now())));
+            let text = || format!("job {job}: {name}, {}{again}{finish}\n", counted(tasks));
             context.out.show(&document, text, || vec![job.to_string()])?;
             session.close().await;
             Ok(Exit::Well)
@@ -49,10 +60,10 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
 
 async fn submit(
     session: &Session,
-    plan: Plan,
+    plan: &Plan,
     id: RequestId,
     dry_run: bool,
-) -> Result<(Option<JobId>, Submitted), Failure> {
+) -> Result<(Option<JobId>, Submitted, Option<Time>), Failure> {
     let Reply::Submitted { job, tasks, again, predicted_finish } = send(session.client(), plan, id, dry_run).await?
     else {
         return Err(link::client::unexpected(None).into());
@@ -67,7 +78,7 @@ async fn submit(
         predicted_finish: predicted_finish.map(when::iso),
         info: None,
     };
-    Ok((job, document))
+    Ok((job, document, predicted_finish))
 }
 
 fn dry(context: &Context, document: &Submitted, name: &str) -> Result<Exit, Failure> {
@@ -78,7 +89,7 @@ fn dry(context: &Context, document: &Submitted, name: &str) -> Result<Exit, Fail
 
 /// A job that is not admitted is an answer: scripts get it in the shape of a submission.
 fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Failure> {
-    if context.out.mode() != crate::args::OutputMode::Json {
+    if context.out.mode() != OutputMode::Json {
         return Err(failure.clone());
     }
     let document = Submitted {
@@ -93,10 +104,6 @@ fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Fai
     };
     context.out.show(&document, String::new, Vec::new)?;
     Ok(failure.exit)
-}
-
-fn counted(tasks: u64) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
 }
 
 /// A request id that nobody else has.

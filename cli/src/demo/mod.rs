@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::args::OutputMode;
 use crate::args::serve::DemoArgs;
 use crate::args::submit::JobArgs;
-use crate::commands::{interrupted, new_request};
+use crate::commands::{hung_up, interrupted, new_request};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 use crate::parallel;
@@ -36,11 +36,12 @@ const TILE: &str = "tile.png";
 /// Gives the tour. Whatever happens, nothing is left running.
 pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> {
     let demo = Demo { args, program: beside_us(PROGRAM)?, talk: out.mode() == OutputMode::Cli };
-    let canvas = Canvas::new(Size { width: args.width_px, height: args.height_px }, args.tasks, &args.out)?;
+    let canvas = Canvas::new(size(args), args.tasks, &args.out)?;
     let mut grid = Grid::new()?;
     let result = tokio::select! {
         result = demo.tour(&mut grid, canvas) => result,
-        () = interrupted() => Err(Failure::new(Exit::Error, "interrupted", "the demo was interrupted", "")),
+        () = interrupted() => Err(cut_short()),
+        () = hung_up() => Err(cut_short()),
     };
     grid.stop().await;
     let report = result?;
@@ -74,7 +75,7 @@ impl Demo<'_> {
         let tiles = self.bring(grid, &session, job).await?;
         canvas.assemble(&tiles)?;
         let (job, picture) = (job.clone(), self.args.out.clone());
-        Ok(Report { picture, size: canvas_size(self.args), job, tasks, hosts, disturbed })
+        Ok(Report { picture, size: size(self.args), job, tasks, hosts, disturbed })
     }
 
     async fn submit(&self, grid: &Grid, session: &Session, canvas: &Canvas) -> Result<common::JobId, Failure> {
@@ -92,7 +93,7 @@ impl Demo<'_> {
             command: vec![program, picture, "%{ITEM}".to_owned(), TILE.to_owned()],
             ..JobArgs::default()
         };
-        match send(session.client(), plan(&job)?, new_request(), false).await? {
+        match send(session.client(), &plan(&job)?, new_request(), false).await? {
             Reply::Submitted { job: Some(job), .. } => Ok(job),
             other => Err(link::client::unexpected(Some(&other)).into()),
         }
@@ -119,7 +120,7 @@ impl Demo<'_> {
         let visiting = owner::visit(session, grid.root().to_owned(), self.args.hosts, rx, &mut visit);
         let ended = tokio::select! {
             ended = waiting => ended,
-            error = async { visiting.await; grid.watch().await } => Err(error),
+            ((), error) = async { tokio::join!(visiting, grid.watch()) } => Err(error),
         };
         drop(tx);
         if let Some(progress) = &progress {
@@ -155,7 +156,11 @@ impl Demo<'_> {
     }
 }
 
-fn canvas_size(args: &DemoArgs) -> Size {
+fn cut_short() -> Failure {
+    Failure::new(Exit::Error, "interrupted", "the demo was interrupted", "")
+}
+
+fn size(args: &DemoArgs) -> Size {
     Size { width: args.width_px, height: args.height_px }
 }
 

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::view::{HostState, HostView, JobView};
+use common::JobId;
+use common::selector::Selector;
+use common::view::{AttemptState, HostState, JobView, TaskState};
 use common::wire::client::Request;
 use tokio::sync::watch::Receiver;
 
 use crate::session::Session;
 
 /// How often the owner may come and find that nothing was running, before giving up.
-const TRIES: u32 = 10;
+const TRIES: u32 = 50;
 
 /// What was done to a host. What it did then is in the master's records, not here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,20 +32,19 @@ pub(super) async fn visit(
     if hosts < 2 {
         return;
     }
-    if jobs.wait_for(|job| job.as_ref().is_some_and(right_moment)).await.is_err() {
-        return;
-    }
+    let moment = jobs.wait_for(|job| job.as_ref().is_some_and(right_moment)).await;
+    let Some(job) = moment.ok().and_then(|job| job.as_ref().map(|job| job.job)) else { return };
     for _ in 0..TRIES {
-        let Some(host) = working(session).await else {
+        let Some(host) = working(session, job).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let switch = switch(&root, &host.facts.name);
+        let switch = switch(&root, &host);
         if std::fs::write(&switch, "the demo's owner is back\n").is_err() {
             return;
         }
-        if froze_a_task(session, &host.facts.name).await {
-            *visit = Some(Visit { host: host.facts.name });
+        if froze_a_task(session, &host).await {
+            *visit = Some(Visit { host });
             return;
         }
         // It stood between two tasks just then: nothing would be seen.
@@ -62,27 +63,27 @@ fn switch(root: &Path, host: &str) -> PathBuf {
     root.join(host).join("worker").join(worker::PAUSE_FILE)
 }
 
-/// A host in the middle of the list that works on a task.
-async fn working(session: &Session) -> Option<HostView> {
-    let mut hosts = look(session, Vec::new()).await?;
-    hosts.retain(|host| host.state == HostState::Busy && !host.attempts.is_empty());
-    let middle = hosts.len() / 2;
-    (!hosts.is_empty()).then(|| hosts.swap_remove(middle))
+/// A host, of those that run a command of the job now.
+async fn working(session: &Session, job: JobId) -> Option<String> {
+    let tasks = session.tasks(job, Selector::All, vec![TaskState::Running]).await.ok()?;
+    let attempts = tasks.iter().flat_map(|task| &task.attempts);
+    let mut hosts: Vec<&str> = attempts
+        .filter(|attempt| attempt.state == AttemptState::Running)
+        .map(|attempt| attempt.host.as_str())
+        .collect();
+    hosts.sort_unstable();
+    hosts.get(hosts.len() / 2).map(|host| (*host).to_owned())
 }
 
 /// Waits until the host has noticed its owner, and says whether a task is frozen there.
 async fn froze_a_task(session: &Session, name: &str) -> bool {
     for _ in 0..100 {
-        let host = look(session, vec![name.to_owned()]).await.and_then(|mut hosts| hosts.pop());
-        match host {
+        let hosts = session.hosts(&Request::Hosts { names: vec![name.to_owned()] }).await;
+        match hosts.ok().and_then(|mut hosts| hosts.pop()) {
             Some(host) if host.state == HostState::Suspended => return !host.attempts.is_empty(),
             Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             None => return false,
         }
     }
     false
-}
-
-async fn look(session: &Session, names: Vec<String>) -> Option<Vec<HostView>> {
-    session.hosts(&Request::Hosts { names }).await.ok()
 }

@@ -198,3 +198,137 @@ pub(super) fn unfinished(job: &JobView, tasks: &[TaskView]) -> Failure {
         None => failure,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::host::{Confinement, HostFacts};
+    use common::view::{JobState, TaskCounts};
+    use common::{AttemptId, HostId, Incarnation, JobId, Speed, TaskId};
+
+    const START: Time = Time(1_000_000_000);
+
+    fn at(seconds: u64) -> Time {
+        START + Span::from_secs(seconds)
+    }
+
+    fn host(number: u32, state: HostState, since: Time) -> HostView {
+        let facts = HostFacts {
+            name: format!("desk-{number}"),
+            slots: 1,
+            speed: Speed::REFERENCE,
+            clock_mhz: 1_500,
+            cores: 1,
+            memory_mib: 1,
+            os: "linux".into(),
+            confinement: Confinement::Process,
+        };
+        HostView {
+            id: HostId(number),
+            facts,
+            state,
+            reason: (state == HostState::Suspended).then(|| "paused-by-owner".to_owned()),
+            since,
+            heard: None,
+            cpu_availability: None,
+            owner_active: None,
+            attempts: Vec::new(),
+            finished: 0,
+            lost: 0,
+        }
+    }
+
+    fn attempt(index: u32, number: u32, host: u32, state: AttemptState, from: u64, to: u64) -> AttemptView {
+        AttemptView {
+            attempt: AttemptId { task: TaskId::new(JobId(1), index), number, incarnation: Incarnation(1) },
+            host: format!("desk-{host}"),
+            state,
+            duplicate: number > 1,
+            assigned: at(from),
+            started: Some(at(from)),
+            finished: Some(at(to)),
+            ran: Span::from_secs(to - from),
+            cpu: Span::from_secs(1),
+            suspended: Span::ZERO,
+            exit_code: None,
+            reason: None,
+        }
+    }
+
+    fn report(disturbed: bool, tasks: Vec<Vec<AttemptView>>, hosts: Vec<HostView>) -> Report {
+        let task = |attempts: Vec<AttemptView>| {
+            let task = attempts[0].attempt.task;
+            TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts }
+        };
+        let job = JobView {
+            job: JobId(1),
+            name: "m".into(),
+            user: "u".into(),
+            state: JobState::Finished,
+            policy: "P".into(),
+            priority: 0,
+            tasks: TaskCounts { total: 2, finished: 2, ..TaskCounts::default() },
+            attempts: 3,
+            duplicates: 1,
+            submitted: START,
+            started: Some(START),
+            finished: Some(at(20)),
+            predicted_finish: None,
+            predicted_makespan: Some(Span::from_secs(18)),
+            reason: None,
+        };
+        Report {
+            picture: "p.png".into(),
+            size: Size { width: 4, height: 3 },
+            job,
+            tasks: tasks.into_iter().map(task).collect(),
+            hosts,
+            disturbed: disturbed.then(|| Visit { host: "desk-2".into() }),
+        }
+    }
+
+    #[test]
+    fn the_story_follows_the_frozen_task_to_its_duplicate() {
+        let tasks = vec![
+            vec![attempt(1, 1, 1, AttemptState::Finished, 0, 9)],
+            vec![attempt(2, 1, 2, AttemptState::Killed, 5, 20), attempt(2, 2, 1, AttemptState::Finished, 18, 20)],
+        ];
+        let report = report(true, tasks, vec![host(2, HostState::Suspended, at(8)), host(1, HostState::Ready, at(20))]);
+        assert_eq!(
+            report.story(),
+            [
+                "desk-2's owner came at 8.0s (paused-by-owner).",
+                "Task 1.2 was frozen there and was finished by a duplicate on desk-1, started 10.0s later, once every \
+                 other task had been given out, in 2.0s."
+            ]
+        );
+        let rows = report.rows();
+        assert_eq!(
+            (rows[0].host.as_str(), rows[0].finished, rows[0].duplicates, rows[0].suspended_s),
+            ("desk-1", 2, 1, 0.0)
+        );
+        assert_eq!(
+            (rows[1].host.as_str(), rows[1].finished, rows[1].attempts, rows[1].suspended_s),
+            ("desk-2", 0, 1, 12.0)
+        );
+        let text = report.text(false);
+        assert!(text.contains("makespan            20.0s") && text.contains("predicted makespan  18.0s"), "{text}");
+    }
+
+    #[test]
+    fn without_an_owner_it_says_why_there_was_none() {
+        let tasks = || vec![vec![attempt(1, 1, 1, AttemptState::Finished, 0, 9)]];
+        let ready = |number| host(number, HostState::Ready, START);
+        assert!(report(false, tasks(), vec![ready(1)]).story()[0].contains("only one host"));
+        assert!(report(false, tasks(), vec![ready(1), ready(2)]).story()[0].contains("before the pretended owner"));
+    }
+
+    #[test]
+    fn a_bag_that_did_not_finish_names_the_cause() {
+        let mut report = report(false, vec![vec![attempt(1, 1, 1, AttemptState::Failed, 0, 9)]], Vec::new());
+        report.tasks[0].state = TaskState::Failed;
+        report.tasks[0].attempts[0].reason = Some("no such program".into());
+        let failure = unfinished(&report.job, &report.tasks);
+        assert_eq!((failure.exit, failure.because.as_deref()), (Exit::TasksFailed, Some("no such program")));
+    }
+}

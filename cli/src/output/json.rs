@@ -311,3 +311,138 @@ impl From<&[(JobId, u64)]> for Changed {
         Changed { jobs: changed.iter().map(|(job, tasks)| ChangedJob { job: job.0, tasks: *tasks }).collect() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::document;
+    use common::host::{Confinement, HostFacts};
+    use common::token::Role;
+    use common::view::{AttemptState, HostState, JobState};
+    use common::{AttemptId, HostId, Incarnation, Span, Speed, TaskId};
+
+    const START: Time = Time(1_700_000_000_000_000);
+
+    fn job() -> JobView {
+        JobView {
+            job: JobId(7),
+            name: "render".into(),
+            user: "ann".into(),
+            state: JobState::Finished,
+            policy: "FCFS".into(),
+            priority: 0,
+            tasks: TaskCounts { total: 2, finished: 2, ..TaskCounts::default() },
+            attempts: 3,
+            duplicates: 1,
+            submitted: START,
+            started: Some(START + Span::from_secs(1)),
+            finished: Some(START + Span::from_millis(2_500)),
+            predicted_finish: None,
+            predicted_makespan: Some(Span::from_secs(2)),
+            reason: None,
+        }
+    }
+
+    fn attempt() -> AttemptId {
+        AttemptId { task: TaskId::new(JobId(7), 3), number: 2, incarnation: Incarnation(1) }
+    }
+
+    #[test]
+    fn a_job_has_the_fields_of_the_contract() {
+        assert_eq!(
+            document(&Job::from(&job())),
+            r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_makespan_s":2.0}"#
+        );
+        assert!(document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#));
+    }
+
+    #[test]
+    fn a_task_has_the_fields_of_the_contract() {
+        let attempt = AttemptView {
+            attempt: attempt(),
+            host: "desk-1".into(),
+            state: AttemptState::Suspended,
+            duplicate: true,
+            assigned: START,
+            started: Some(START),
+            finished: None,
+            ran: Span::from_millis(1_500),
+            cpu: Span::from_secs(1),
+            suspended: Span::from_millis(250),
+            exit_code: None,
+            reason: None,
+        };
+        let (task, state) = (TaskId::new(JobId(7), 3), TaskState::Suspended);
+        let view = TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt] };
+        assert_eq!(
+            document(&Task::from(&view)),
+            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25}]}"#
+        );
+    }
+
+    #[test]
+    fn a_host_has_the_fields_of_the_contract() {
+        let facts = HostFacts {
+            name: "desk-1".into(),
+            slots: 2,
+            speed: Speed::new(1.5).unwrap(),
+            clock_mhz: 2_300,
+            cores: 4,
+            memory_mib: 8_192,
+            os: "linux x86_64".into(),
+            confinement: Confinement::Process,
+        };
+        let view = HostView {
+            id: HostId(1),
+            facts,
+            state: HostState::Suspended,
+            reason: Some("in-use".into()),
+            since: START,
+            heard: None,
+            cpu_availability: Some(0.5),
+            owner_active: Some(true),
+            attempts: vec![attempt()],
+            finished: 4,
+            lost: 0,
+        };
+        assert_eq!(
+            document(&Host::from(&view)),
+            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
+        );
+    }
+
+    #[test]
+    fn submissions_and_tokens_leave_out_what_they_do_not_have() {
+        let submitted = Submitted {
+            job: Some(7),
+            tasks: 100,
+            accepted: true,
+            again: false,
+            dry_run: false,
+            refused_because: None,
+            predicted_finish: None,
+            info: None,
+        };
+        let want = r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
+        assert_eq!(document(&submitted), want);
+        let name = "floor 3".to_owned();
+        let view = TokenView { id: 3, role: Role::Worker, name, uses_left: 5, expires: START, revoked: false };
+        assert_eq!(
+            document(&Token::new(&view, None)),
+            r#"{"schema":1,"id":3,"role":"worker","name":"floor 3","uses_left":5,"expires":"2023-11-14T22:13:20.000000Z","revoked":false}"#
+        );
+        assert!(document(&Token::new(&view, Some("dg1.3".into()))).starts_with(r#"{"schema":1,"token":"dg1.3","#));
+    }
+
+    #[test]
+    fn an_explanation_names_tasks_hosts_and_reasons() {
+        let view = ExplainView {
+            job: job(),
+            waiting: vec![("no host is ready".into(), "1-3".into())],
+            hosts: vec![("desk-1".into(), "its owner is there".into())],
+        };
+        let text = document(&Explained::from(&view));
+        let end = r#""waiting":[{"reason":"no host is ready","tasks":"1-3"}],"hosts":[{"host":"desk-1","reason":"its owner is there"}]}"#;
+        assert!(text.ends_with(end), "{text}");
+    }
+}

@@ -18,8 +18,12 @@ impl Rows {
         table.force_no_tty();
         if color {
             table.enforce_styling();
+            table.style_text_only();
         }
         table.set_header(headings.iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
         Self { table, headings: headings.len() }
     }
 
@@ -41,7 +45,7 @@ impl Rows {
         if self.table.is_empty() {
             return nothing.to_owned();
         }
-        self.table.lines().fold(String::new(), |out, line| out + line.trim().trim_end() + "\n")
+        self.table.lines().fold(String::new(), |out, line| out + line.trim_end() + "\n")
     }
 }
 

@@ -165,7 +165,7 @@ impl BuildError {
             BuildError::StreamName { .. } => "a relative path such as logs/out.txt, or none".to_owned(),
             BuildError::Glob { .. } => "a pattern such as out.txt, *.csv or results/**".to_owned(),
             BuildError::Policy { near: Some(near), .. } => {
-                format!("--policy {near}   (deskgrid policy list shows all)")
+                format!("{near}? deskgrid policy list shows all")
             }
             BuildError::Policy { near: None, .. } => "deskgrid policy list".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),

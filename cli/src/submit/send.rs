@@ -23,10 +23,8 @@ pub(crate) use common::wire::client::Reply as Answer;
 ///
 /// # Errors
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
-pub(crate) async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
-    let blobs = contents(client, plan.files(), dry_run).await?;
-    let missing = BlobRef { hash: BlobHash([0; 32]), size: 0 };
-    let spec = plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing));
+pub(crate) async fn send(client: &Client, plan: &Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
+    let spec = if dry_run { plan.spec_without_files() } else { with_files(client, plan).await? };
     let request = Request::Submit { id, spec: submission(client, spec).await?, dry_run };
     match client.ask(&request).await?.pop() {
         Some(reply @ Reply::Submitted { .. }) => Ok(reply),
@@ -34,22 +32,15 @@ pub(crate) async fn send(client: &Client, plan: Plan, id: RequestId, dry_run: bo
     }
 }
 
-/// The content of each file: with the master too, unless it is a dry run.
-async fn contents(client: &Client, files: Vec<PathBuf>, dry_run: bool) -> Result<BTreeMap<PathBuf, BlobRef>, Failure> {
+/// Gives the master the content of each file, and names it in the spec.
+async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
     let one = |path: PathBuf| {
         let client = client.clone();
-        async move {
-            let blob = if dry_run { hashed(&path).await? } else { client.put_file(&path).await? };
-            Ok((path, blob))
-        }
+        async move { Ok((path.clone(), client.put_file(&path).await?)) }
     };
-    Ok(parallel::each(files, one).await?.into_iter().collect())
-}
-
-async fn hashed(path: &Path) -> Result<BlobRef, Failure> {
-    let path = path.to_owned();
-    let hashing = tokio::task::spawn_blocking(move || link::content::hash_file(&path));
-    Ok(hashing.await.map_err(|error| parallel::interrupted(&error))??)
+    let blobs: BTreeMap<_, _> = parallel::each(plan.files(), one).await?.into_iter().collect();
+    let missing = BlobRef { hash: BlobHash([0; 32]), size: 0 };
+    Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
 }
 
 async fn submission(client: &Client, spec: JobSpec) -> Result<Submission, Failure> {

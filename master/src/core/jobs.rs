@@ -1,5 +1,6 @@
 //! Jobs in memory (only those that are not settled), and what clients ask of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::attempt::Phase;
@@ -47,13 +48,11 @@ pub(crate) struct LiveJob {
     /// Tasks in each state that can be told from memory.
     pub(crate) states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
-    pub(crate) attempts: Vec<LiveAttempt>,
+    pub(crate) attempts: BTreeMap<AttemptId, LiveAttempt>,
 }
 
 /// A live attempt.
 pub(crate) struct LiveAttempt {
-    /// Which.
-    pub(crate) attempt: AttemptId,
     /// Its state.
     pub(crate) state: AttemptState,
     /// Why it is suspended, if it is.
@@ -77,7 +76,7 @@ fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
-    LiveAttempt { attempt: live.attempt, state, reason, ran: live.ran }
+    LiveAttempt { state, reason, ran: live.ran }
 }
 
 impl Core {
@@ -226,13 +225,25 @@ impl Core {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
-        for hash in self.store.forget_job(job)? {
-            if let Err(error) = self.blobs.remove(&hash) {
-                tracing::warn!(%hash, %error, "content of a forgotten job stays");
-            }
-        }
+        self.store.forget_job(job)?;
         self.changed.0 = true;
         Ok(true)
+    }
+
+    /// Removes those of these blobs that no job needs, and says how many bytes that were. Whoever brings content in says
+    /// so to the core before it can be this old, so nothing is taken from under anybody.
+    pub(crate) fn sweep(&mut self, old: &[BlobRef]) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for blob in old {
+            if self.store.needs_blob(&blob.hash)? {
+                continue;
+            }
+            match self.blobs.remove(&blob.hash) {
+                Ok(()) => bytes += blob.size,
+                Err(error) => tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays"),
+            }
+        }
+        Ok(bytes)
     }
 
     /// The jobs of these that are not settled, as they are now.
@@ -277,7 +288,7 @@ impl Core {
         let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
         let states =
             states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
-        let attempts = self.scheduler.live_attempts(job).map(|live| live_attempt(&live)).collect();
+        let attempts = self.scheduler.live_attempts(job).map(|live| (live.attempt, live_attempt(&live))).collect();
         Some(LiveJob { states, attempts })
     }
 

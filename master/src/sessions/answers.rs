@@ -1,22 +1,21 @@
 //! What a client may ask, and the answers: from the core for what lives, from the store for what is over.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::job::{Capture, CommandSpec, JobSpec, Work};
+use common::job::JobSpec;
 use common::selector::Selector;
-use common::template::{Template, Values};
 use common::token::Role;
-use common::view::{AttemptState, FileView, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
+use common::view::{HostView, JobState, JobView, OutputView, TaskView, TokenView};
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
-use common::{HostId, IdSet, JobId, RequestId, Span, TaskId};
+use common::{IdSet, JobId, RequestId, Span};
 use link::LinkError;
 use tokio::sync::watch;
 
-use crate::core::{Core, LiveJob, Stopped};
+use super::views::{self, Listing};
+use crate::core::{Core, Stopped};
 use crate::run::State;
-use crate::store::{AttemptRow, Peer, StoreError};
+use crate::store::{Peer, StoreError};
 
 /// A client that asks.
 pub(super) struct Asker {
@@ -111,8 +110,6 @@ impl Asker {
                 let path = self.state.blobs.path_of(&blob.hash);
                 let missing = |_| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
                 let bytes = tokio::fs::read(&path).await.map_err(missing)?;
-                // It lives on inside the store.
-                let _ = self.state.blobs.remove(&blob.hash);
                 let broken =
                     |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
                 postcard::from_bytes::<JobSpec>(&bytes).map_err(broken)?
@@ -186,35 +183,35 @@ impl Asker {
         Ok(views)
     }
 
-    pub(super) async fn tasks(
-        &self,
-        job: JobId,
-        tasks: &Selector,
-        states: &[TaskState],
-    ) -> Result<Vec<TaskView>, NoAnswer> {
+    /// What is needed to list tasks of a job, portion by portion.
+    pub(super) async fn listing(&self, job: JobId, tasks: &Selector) -> Result<Listing, NoAnswer> {
         self.pick_one(job).await?;
-        let (live, names) = self.core(move |core| Ok((core.live_job(job), core.host_names()))).await?;
-        let (tasks, states) = (tasks.clone(), states.to_vec());
-        let none = tasks.clone();
-        let names: BTreeMap<HostId, String> = names.into_iter().collect();
-        let views = self.read(move |reader| task_views(reader, job, &tasks, live.as_ref(), &names)).await?;
-        let mut views = views.ok_or_else(|| no_job(job))?;
-        if let (Selector::Ids(ids), true) = (none, views.is_empty()) {
-            return Err(refuse(
-                RefusalCode::NotFound,
-                format!("job {job} has no task {ids}"),
-                format!("see `deskgrid task list {job}`"),
-            ));
+        let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
+        let picked = tasks.pick(&spec.tasks.ids);
+        if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
+            let hint = format!("see `deskgrid task list {job}`");
+            return Err(refuse(RefusalCode::NotFound, format!("job {job} has no task {ids}"), hint));
         }
-        views.retain(|view| states.is_empty() || states.contains(&view.state));
-        Ok(views)
+        let (live, names) = self.core(move |core| Ok((core.live_job(job), core.host_names()))).await?;
+        let settled = self.read(move |reader| reader.settled(job)).await?;
+        Ok(Listing::new(job, spec, picked, live, settled, names))
     }
 
-    pub(super) async fn outputs(&self, job: JobId, tasks: &Selector) -> Result<Vec<OutputView>, NoAnswer> {
-        self.pick_one(job).await?;
-        let names: BTreeMap<HostId, String> = self.core(|core| Ok(core.host_names())).await?.into_iter().collect();
-        let tasks = tasks.clone();
-        self.read(move |reader| output_views(reader, job, &tasks, &names)).await
+    /// The next tasks of a listing; none after the last.
+    pub(super) async fn next_tasks(&self, listing: &mut Listing) -> Result<Option<Vec<TaskView>>, NoAnswer> {
+        let Some(portion) = listing.next_portion() else { return Ok(None) };
+        let job = listing.job();
+        let rows =
+            self.read(move |reader| views::attempts_of(reader, job, &portion).map(|rows| (portion, rows))).await?;
+        Ok(Some(listing.tasks(&rows.0, rows.1)))
+    }
+
+    /// The next outputs of a listing; none after the last.
+    pub(super) async fn next_outputs(&self, listing: &mut Listing) -> Result<Option<Vec<OutputView>>, NoAnswer> {
+        let Some(portion) = listing.next_portion() else { return Ok(None) };
+        let job = listing.job();
+        let rows = self.read(move |reader| views::attempts_of(reader, job, &portion)).await?;
+        Ok(Some(listing.outputs(rows)))
     }
 
     pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
@@ -311,127 +308,4 @@ impl Asker {
 
 fn no_host(name: &str) -> NoAnswer {
     refuse(RefusalCode::NotFound, format!("there is no host `{name}`"), "see `deskgrid host list`")
-}
-
-type Names = BTreeMap<HostId, String>;
-
-fn host_name(names: &Names, host: HostId) -> String {
-    names.get(&host).cloned().unwrap_or_else(|| host.to_string())
-}
-
-/// Attempts of some tasks, by task.
-fn attempts_of(
-    reader: &crate::store::Reader,
-    job: JobId,
-    tasks: &IdSet,
-) -> Result<BTreeMap<u32, Vec<AttemptRow>>, StoreError> {
-    let mut attempts: BTreeMap<u32, Vec<AttemptRow>> = BTreeMap::new();
-    for range in tasks.ranges() {
-        reader.attempts(job, range, |row| attempts.entry(row.view.attempt.task.index).or_default().push(row))?;
-    }
-    Ok(attempts)
-}
-
-fn task_views(
-    reader: &crate::store::Reader,
-    job: JobId,
-    tasks: &Selector,
-    live: Option<&LiveJob>,
-    names: &Names,
-) -> Result<Option<Vec<TaskView>>, StoreError> {
-    let Some(spec) = reader.spec(job)? else { return Ok(None) };
-    let picked = tasks.pick(&spec.tasks.ids);
-    let settled = reader.settled(job)?;
-    let mut attempts = attempts_of(reader, job, &picked)?;
-    let view = |index: u32| {
-        let rows = attempts.remove(&index).unwrap_or_default();
-        let gone = settled.iter().find(|row| row.tasks.contains(index));
-        let (state, reason) = match (gone, live) {
-            (Some(row), _) => (row.state, Some(row.why.clone())),
-            (None, Some(live)) => (live.state_of(index), None),
-            (None, None) => (TaskState::Finished, None),
-        };
-        let attempts = rows.into_iter().map(|row| shown(row, live, names)).collect();
-        let item = (!spec.tasks.items.is_empty()).then(|| spec.tasks.item(index).to_owned());
-        TaskView { task: TaskId::new(job, index), item, state, reason, attempts }
-    };
-    Ok(Some(picked.iter().map(view).collect()))
-}
-
-/// An attempt as the store has it, with what only the core knows of a live one.
-fn shown(row: AttemptRow, live: Option<&LiveJob>, names: &Names) -> common::view::AttemptView {
-    let mut view = row.view;
-    view.host = host_name(names, row.host);
-    if let Some(now) = live.and_then(|live| live.attempts.iter().find(|a| a.attempt == view.attempt)) {
-        (view.state, view.ran) = (now.state, now.ran);
-        if let Some(why) = &now.reason {
-            view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
-        }
-    }
-    view
-}
-
-impl LiveJob {
-    fn state_of(&self, index: u32) -> TaskState {
-        let there = self.states.iter().find(|(_, tasks)| tasks.contains(index));
-        there.map_or(TaskState::Finished, |(state, _)| *state)
-    }
-}
-
-fn output_views(
-    reader: &crate::store::Reader,
-    job: JobId,
-    tasks: &Selector,
-    names: &Names,
-) -> Result<Vec<OutputView>, StoreError> {
-    let Some(spec) = reader.spec(job)? else { return Ok(Vec::new()) };
-    let picked = tasks.pick(&spec.tasks.ids);
-    let attempts = attempts_of(reader, job, &picked)?;
-    Ok(attempts.into_values().filter_map(|rows| output_view(&spec, rows, names)).collect())
-}
-
-/// What the attempt that counts has left: the one that finished the task, else the latest that ended by itself.
-fn output_view(spec: &JobSpec, mut rows: Vec<AttemptRow>, names: &Names) -> Option<OutputView> {
-    let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished);
-    let best = best.or_else(|| rows.iter().rposition(|row| row.view.exit_code.is_some() || row.result.is_some()))?;
-    let row = rows.swap_remove(best);
-    let host = host_name(names, row.host);
-    let result = row.result.unwrap_or_default();
-    let attempt = row.view.attempt;
-    let values = Values { attempt, host: &host, item: spec.tasks.item(attempt.task.index) };
-    let file_name = |pick: fn(&CommandSpec) -> &Capture| match &spec.work {
-        Work::Command(command) => match pick(command) {
-            Capture::File(name) => Some(Template::expand(name, &values)),
-            Capture::Keep | Capture::Discard => None,
-        },
-        Work::Noop => None,
-    };
-    let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
-    Some(OutputView {
-        attempt,
-        stdout: (result.stdout, file_name(|c| &c.stdout)),
-        stderr: (result.stderr, file_name(|c| &c.stderr)),
-        files: files.collect(),
-        host: host.clone(),
-    })
-}
-
-/// Outputs in portions whose messages stay below the frame limit.
-pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
-    let mut portions: Vec<Vec<OutputView>> = Vec::new();
-    let mut room = 0usize;
-    for output in outputs {
-        let files: usize = output.files.iter().map(|f| f.path.as_str().len() + 64).sum();
-        let inline = |c: &common::Content| if c.blob().is_some() { 64 } else { c.size() as usize };
-        let bytes = 256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
-        match portions.last_mut() {
-            Some(portion) if room >= bytes => portion.push(output),
-            _ => {
-                portions.push(vec![output]);
-                room = 128 * 1024;
-            }
-        }
-        room = room.saturating_sub(bytes);
-    }
-    portions
 }

@@ -11,7 +11,8 @@ use common::{IdSet, Span};
 use link::{Channel, FrameSender, LinkError};
 use quinn::Connection;
 
-use super::answers::{self, Asker, NoAnswer};
+use super::answers::{Asker, NoAnswer};
+use super::views::in_frames;
 use super::{accept, serve_content, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
@@ -73,13 +74,20 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Jobs { jobs, states } => send_jobs(tx, &asker.jobs(&jobs, &states).await?).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
-            for chunk in asker.tasks(job, &tasks, &states).await?.chunks(CHUNK) {
-                send(tx, &Reply::Tasks(chunk.to_vec())).await?;
+            let mut listing = asker.listing(job, &tasks).await?;
+            while let Some(mut views) = asker.next_tasks(&mut listing).await? {
+                views.retain(|view| states.is_empty() || states.contains(&view.state));
+                for chunk in views.chunks(CHUNK) {
+                    send(tx, &Reply::Tasks(chunk.to_vec())).await?;
+                }
             }
         }
         Request::Outputs { job, tasks } => {
-            for outputs in answers::in_frames(asker.outputs(job, &tasks).await?) {
-                send(tx, &Reply::Outputs(outputs)).await?;
+            let mut listing = asker.listing(job, &tasks).await?;
+            while let Some(views) = asker.next_outputs(&mut listing).await? {
+                for outputs in in_frames(views) {
+                    send(tx, &Reply::Outputs(outputs)).await?;
+                }
             }
         }
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,

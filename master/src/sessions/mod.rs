@@ -3,6 +3,7 @@
 mod answers;
 mod client;
 mod enrol;
+mod views;
 mod worker;
 
 use std::sync::Arc;

@@ -115,7 +115,7 @@ async fn listen(state: &Arc<State>, mut rx: FrameReceiver, host: HostId) -> Resu
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
             ToMaster::Heartbeat { owner, held } => state.core.tell(move |core| core.on_heartbeat(host, owner, held)),
             ToMaster::Phases(held) => event(state, host, Event::AttemptsMoved { host, held }),
-            ToMaster::Delivered(deliveries) => deliver(state, host, deliveries),
+            ToMaster::Delivered(deliveries) => deliver(state, host, deliveries)?,
             ToMaster::Returned { attempts, why } => {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
                 event(state, host, Event::AttemptsReturned { host, attempts });
@@ -131,14 +131,15 @@ fn event(state: &State, host: HostId, event: Event) {
     state.core.tell(move |core| core.on_event(host, event));
 }
 
-/// Takes completions whose content is here. One that comes without its content is not acknowledged, so that its worker
-/// keeps it and delivers it again.
-fn deliver(state: &State, host: HostId, deliveries: Vec<Delivery>) {
-    let blobs = &state.blobs;
-    let (whole, broken): (Vec<_>, Vec<_>) =
-        deliveries.into_iter().partition(|d| d.completion.blobs().all(|blob| blobs.has(&blob)));
-    for delivery in broken {
-        tracing::warn!(%host, attempt = %delivery.completion.attempt, "completion without its content; not taken");
+/// Takes completions whose content is here. Should some of it not be, the session ends: the worker comes back, sends
+/// the content of all that was not acknowledged, and delivers again.
+fn deliver(state: &State, host: HostId, deliveries: Vec<Delivery>) -> Result<(), LinkError> {
+    let here = |delivery: &Delivery| delivery.completion.blobs().all(|blob| state.blobs.has(&blob));
+    if let Some(broken) = deliveries.iter().find(|delivery| !here(delivery)) {
+        let what = format!("the completion of {} came without its content", broken.completion.attempt);
+        tracing::warn!(%host, "{what}");
+        return Err(LinkError::Protocol(what));
     }
-    state.core.tell(move |core| whole.into_iter().try_for_each(|delivery| core.on_delivery(host, delivery)));
+    state.core.tell(move |core| deliveries.into_iter().try_for_each(|delivery| core.on_delivery(host, delivery)));
+    Ok(())
 }

@@ -19,7 +19,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub(crate) use reader::{AttemptRow, Reader};
+pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
 pub(crate) use writer::{JobRow, NewAttempt, NewJob, Redeemed, Writer};
 

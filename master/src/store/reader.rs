@@ -18,8 +18,10 @@ pub(crate) struct Reader {
 
 /// Tasks that were settled without success, for one reason.
 pub(crate) struct SettledRow {
-    /// Which.
-    pub(crate) tasks: IdSet,
+    /// The first of them.
+    pub(crate) first: u32,
+    /// The last of them.
+    pub(crate) last: u32,
     /// `Failed` or `Cancelled`.
     pub(crate) state: TaskState,
     /// Why.
@@ -136,14 +138,10 @@ fn span(micros: i64) -> Span {
 pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
     let mut query = db.prepare_cached("SELECT first, last, state, why FROM settled WHERE job = ? ORDER BY first")?;
     let mut rows = query.query([job.0])?;
-    let mut all: Vec<SettledRow> = Vec::new();
+    let mut all = Vec::new();
     while let Some(row) = rows.next()? {
-        let tasks = IdSet::from_range(row.get(0)?, row.get(1)?);
-        let (state, why): (TaskState, String) = (word(&row.get::<_, String>(2)?)?, row.get(3)?);
-        match all.last_mut() {
-            Some(last) if last.state == state && last.why == why => last.tasks.union_with(&tasks),
-            _ => all.push(SettledRow { tasks, state, why }),
-        }
+        let state: TaskState = word(&row.get::<_, String>(2)?)?;
+        all.push(SettledRow { first: row.get(0)?, last: row.get(1)?, state, why: row.get(3)? });
     }
     Ok(all)
 }

@@ -1,8 +1,8 @@
 //! What a restarted master reads back: the jobs that are not settled, and the hosts.
 
 use common::host::HostFacts;
-use common::view::JobView;
-use common::{AttemptId, HostId, Incarnation, JobId, JobSpec, TaskId, Time};
+use common::view::{JobView, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, TaskId, Time};
 use rusqlite::Connection;
 use scheduler::event::{Progress, Tried};
 
@@ -52,7 +52,7 @@ impl Writer {
     /// One job with how far it is, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec)) = self.job(job)? else { return Ok(None) };
-        let progress = progress(self.db(), &spec, job)?;
+        let progress = progress(self.db(), job)?;
         Ok(Some(Restored { view, spec, progress }))
     }
 
@@ -77,19 +77,14 @@ impl Writer {
     }
 }
 
-fn progress(db: &Connection, spec: &JobSpec, job: JobId) -> Result<Progress, StoreError> {
+fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
     let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
+    let (mut failed, mut cancelled) = (Vec::new(), Vec::new());
     for row in reader::settled_rows(db, job)? {
-        let set = match row.state {
-            common::view::TaskState::Failed => &mut progress.failed,
-            _ => &mut progress.cancelled,
-        };
-        set.union_with(&row.tasks);
+        let ranges = if row.state == TaskState::Failed { &mut failed } else { &mut cancelled };
+        ranges.push((row.first, row.last));
     }
-    let mut open = spec.tasks.ids.clone();
-    for settled in [&progress.finished, &progress.failed, &progress.cancelled] {
-        open.subtract(settled);
-    }
+    (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
          ORDER BY task, number",
@@ -99,7 +94,8 @@ fn progress(db: &Connection, spec: &JobSpec, job: JobId) -> Result<Progress, Sto
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
         progress.duplicates += u64::from(row.get::<_, bool>(6)?);
-        if !open.contains(task) {
+        // Of failed and cancelled ones the highest number matters still, should somebody retry them.
+        if progress.finished.contains(task) {
             continue;
         }
         if progress.tried.last().is_none_or(|last| last.task != task) {

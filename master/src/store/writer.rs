@@ -208,16 +208,13 @@ impl Writer {
         .map(drop)
     }
 
-    /// Removes a job with everything of it, and gives the blobs that nobody needs any more.
-    pub(crate) fn forget_job(&mut self, job: JobId) -> Result<Vec<BlobHash>, StoreError> {
-        let orphans = {
-            let mut query = self.db.prepare_cached(
-                "SELECT hash FROM blob_use u WHERE job = ?1
-                 AND NOT EXISTS (SELECT 1 FROM blob_use o WHERE o.hash = u.hash AND o.job <> ?1)",
-            )?;
-            let rows = query.query_map([job.0], |row| row.get(0).map(BlobHash))?;
-            rows.collect::<Result<Vec<_>, _>>()?
-        };
+    /// Whether some job needs this content.
+    pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
+        Ok(self.db.prepare_cached("SELECT 1 FROM blob_use WHERE hash = ?")?.exists([hash.0])?)
+    }
+
+    /// Removes a job with everything of it but the content, which is swept later.
+    pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         for table in ["attempt", "settled", "blob_use"] {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
@@ -226,7 +223,7 @@ impl Writer {
         let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
         let mut steps = vacuum.query([])?;
         while steps.next()?.is_some() {}
-        Ok(orphans)
+        Ok(())
     }
 
     /// Remembers an attempt before it is started.
@@ -319,7 +316,7 @@ impl Writer {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
         for row in rows {
-            let mut left = row.tasks;
+            let mut left = IdSet::from_range(row.first, row.last);
             left.subtract(tasks);
             self.settle(job, &left, row.state, &row.why)?;
         }

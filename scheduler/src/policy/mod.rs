@@ -1,5 +1,5 @@
 //! A policy is a composition: one answer to each of six questions. The answers are small enums in files of their own,
-//! the named compositions rows of one [`catalogue`]. Answers see plain values or a read-only view and propose; the
+//! the named compositions rows of one [`catalogue()`]. Answers see plain values or a read-only view and propose; the
 //! scheduler checks and applies.
 
 pub mod admission;

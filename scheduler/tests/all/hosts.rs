@@ -285,3 +285,16 @@ fn time_that_runs_backwards_is_ignored() {
     w.beats(host);
     assert_eq!(w.scheduler.host(host).unwrap().heard, Some(common::Time(101_000_000)));
 }
+
+#[test]
+fn the_end_of_time_is_survived() {
+    let mut w = World::new();
+    w.job(40).submit();
+    let host = w.host(1).joins();
+    w.ends(host, w.attempt_on(host), common::attempt::Outcome::Succeeded, common::Span(1));
+    let mut effects = Vec::new();
+    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    assert_eq!(w.host_state(host), HostState::Lost);
+    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    assert_eq!(w.scheduler.next_wakeup(), None);
+}

@@ -47,6 +47,8 @@ pub(crate) struct ModelJob {
     duplicates: u64,
     measured: bool,
     settled: bool,
+    /// Reopened since the last failure: it goes on even if too many tasks had failed before.
+    pardoned: bool,
 }
 
 struct ModelHost {
@@ -75,6 +77,8 @@ pub(crate) struct ModelAttempt {
     phase: Phase,
     delivered: bool,
     charged: bool,
+    /// Given back, or taken back.
+    returned: bool,
     /// Of an earlier life of its task, or from before a restart without being live then.
     bygone: bool,
 }
@@ -291,7 +295,7 @@ impl Model {
                 continue;
             }
             assert_eq!(known.host, id, "one host's books: {} is taken back by the host that had it", held.attempt);
-            assert!(!known.delivered && !known.bygone, "{} is over", held.attempt);
+            assert!(!known.delivered && !known.returned && !known.bygone, "{} is over", held.attempt);
             let TaskId { job, index } = held.attempt.task;
             let live = self.live_of(held.attempt.task);
             assert!(live.len() < self.settings.max_copies as usize, "{index} has {live:?} already");
@@ -408,14 +412,23 @@ impl Model {
         let most = if job.measured { to.slots + self.settings.max_prefetch as usize } else { to.slots };
         assert!(held < most, "slots: {attempt} is given to {host}, which holds {held}");
         job.started += 1;
-        let (phase, delivered, charged, bygone) = (Phase::Queued, false, false, false);
-        self.attempts.insert(attempt, ModelAttempt { host, live: true, phase, delivered, charged, bygone });
+        let given = ModelAttempt {
+            host,
+            live: true,
+            phase: Phase::Queued,
+            delivered: false,
+            charged: false,
+            returned: false,
+            bygone: false,
+        };
+        self.attempts.insert(attempt, given);
     }
 
     fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
         assert!(self.is_live(host, attempt), "live effects: {attempt} is ended, but not live on {host}");
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
+        known.returned = *why == EndReason::Returned;
         let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
         let executing = known.phase.executing();
         let index = attempt.task.index;
@@ -450,11 +463,13 @@ impl Model {
                 let failures = job.failures.get(&task.index).copied().unwrap_or(0);
                 assert!(failures > job.rules.retries, "charges: {task} failed {failures} times only");
                 job.failed.insert(task.index);
+                job.pardoned = false;
             }
             Settled::LostTooOften(n) => {
                 assert_eq!(job.losses.get(&task.index), Some(n));
                 assert!(*n > job.rules.max_losses, "charges: {task} was lost {n} times only");
                 job.failed.insert(task.index);
+                job.pardoned = false;
             }
         }
         assert!(live.is_empty(), "{task} is settled while {live:?} live");
@@ -471,7 +486,7 @@ impl Model {
                 old.bygone = true;
             }
         }
-        job.settled = false;
+        (job.settled, job.pardoned) = (false, true);
     }
 
     /// Compares the books with what the scheduler shows.
@@ -502,7 +517,7 @@ impl Model {
         assert_eq!(job.settled, job.all_closed(), "job {id} says so when it is settled");
         assert_eq!(scheduler.job_attempts(id), Some((job.started, job.duplicates)));
         let over = job.rules.max_fails.is_some_and(|limit| job.failed.len() as u64 > limit);
-        assert!(!over || job.all_closed(), "job {id} goes on after too many failures");
+        assert!(!over || job.pardoned || job.all_closed(), "job {id} goes on after too many failures");
         let shown: Vec<AttemptId> = scheduler.live_attempts(id).map(|live| live.attempt).collect();
         let live: Vec<AttemptId> =
             self.attempts.iter().filter(|(a, known)| known.live && a.task.job == id).map(|(a, _)| *a).collect();
@@ -620,6 +635,7 @@ impl ModelJob {
             duplicates: 0,
             measured: false,
             settled: false,
+            pardoned: false,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Which task goes where: placement, copies, prefetch.
 
-use common::attempt::{Outcome, Phase};
+use common::attempt::{Held, Outcome, Phase};
 use common::host::YieldReason;
 use common::view::TaskState;
 use common::{HostId, Span};
-use scheduler::effect::{CopyReason, StartReason};
+use scheduler::effect::{CopyReason, StartReason, Verdict};
 use scheduler::{Event, Settings, catalogue};
 
-use crate::world::{World, s, starts};
+use crate::world::{World, abandoned, s, starts, stopped, verdict};
 
 #[test]
 fn fcfs_takes_the_host_that_has_been_ready_for_longest() {
@@ -175,6 +175,82 @@ fn a_returned_backlog_goes_where_there_is_room() {
     assert_eq!(w.books(HostId(2)).len(), 5);
     w.work_off();
     assert_eq!(w.scheduler.job_counts(job).unwrap().finished, 50);
+}
+
+/// Host 1 with one slot and everything that waited, after one task of a millisecond.
+fn with_a_backlog(w: &mut World) -> HostId {
+    w.job(50).submit();
+    let host = w.host(1).joins();
+    w.ends(host, w.attempt_on(host), Outcome::Succeeded, Span::from_millis(1));
+    assert_eq!(w.books(host).len(), 49);
+    host
+}
+
+#[test]
+fn a_backlog_behind_a_long_task_is_taken_back() {
+    let mut w = World::new();
+    let first = with_a_backlog(&mut w);
+    let second = w.host(2).slots(3).joins();
+    assert_eq!(w.books(second), []);
+    w.pass(Span::from_millis(1_999));
+    assert_eq!(w.books(first).len(), 49);
+    let effects = w.pass(Span::from_millis(1));
+    assert_eq!(stopped(&effects).len(), 48);
+    assert_eq!((w.books(first).len(), w.books(second).len()), (1, 3));
+    let next: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
+    assert_eq!(next, [3, 4, 5], "the one that should run by now stays");
+}
+
+#[test]
+fn a_master_that_stood_still_takes_no_backlog_back() {
+    let mut w = World::new();
+    let host = with_a_backlog(&mut w);
+    w.now = w.now + s(30);
+    w.send(Event::Tick);
+    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+    w.pass(s(1));
+    assert_eq!(w.books(host).len(), 48);
+}
+
+#[test]
+fn a_backlog_that_moves_stays() {
+    let mut w = World::new();
+    let host = with_a_backlog(&mut w);
+    for left in (40..49).rev() {
+        w.pass(Span::from_millis(900));
+        w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+        assert_eq!(w.books(host).len(), left);
+    }
+}
+
+#[test]
+fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
+    let mut w = World::new();
+    let host = with_a_backlog(&mut w);
+    let (running, waiting, done) = (w.books(host)[0], w.books(host)[1], w.books(host)[2]);
+    w.pass(s(2));
+    assert_eq!(w.books(host), [running]);
+    let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, progress: None };
+    let list = vec![held(running, Phase::Running), held(waiting, Phase::Queued), held(done, Phase::Ended)];
+    assert_eq!(abandoned(&w.heard(host, list)), [waiting]);
+    assert_eq!(verdict(&w.succeeds(host, done)), Verdict::Taken);
+}
+
+#[test]
+fn a_task_with_one_attempt_that_can_go_on_is_not_copied() {
+    let mut w = World::with(Settings { max_copies: 3, ..Settings::default() });
+    w.job(1).submit();
+    for host in [1, 2] {
+        let host = w.host(host).joins();
+        w.moves(host, Phase::Running);
+        if host == HostId(1) {
+            w.owner_comes(host);
+        }
+    }
+    let third = w.host(3).joins();
+    assert_eq!(w.books(third), []);
+    w.owner_comes(HostId(2));
+    assert_eq!(w.books(third).len(), 1);
 }
 
 #[test]

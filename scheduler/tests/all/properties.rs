@@ -49,7 +49,7 @@ struct Worker {
 
 impl Fleet {
     fn new() -> Self {
-        let settings = Settings { max_prefetch: 6, ..Settings::default() };
+        let settings = Settings { max_prefetch: 6, max_copies: 3, ..Settings::default() };
         let workers = (1..=u32::from(HOSTS)).map(|host| (HostId(host), Worker::default())).collect();
         Self { world: World::with(settings), workers, ever: BTreeSet::new() }
     }

@@ -58,6 +58,11 @@ impl Capture {
             }
         }
         let mut piece = vec![0; PIECE];
+        if self.limit <= MAX_INLINE as u64 {
+            self.dropped = (self.head.len() - inline) as u64;
+            self.head.truncate(inline);
+            return self.throw_away(&mut piece).await;
+        }
         while self.file.is_some() || self.begin_file().await {
             let Some(pipe) = &mut self.pipe else { return Ok(()) };
             let count = pipe.read(&mut piece).await?;
@@ -126,10 +131,7 @@ impl Capture {
     /// What was kept. Content that does not fit a message becomes a blob.
     pub(super) async fn finish(mut self, blobs: &std::sync::Arc<Blobs>) -> io::Result<Stream> {
         let Some(mut file) = self.file.take() else {
-            let room = self.limit.min(MAX_INLINE as u64) as usize;
-            let dropped = self.dropped + self.head.len().saturating_sub(room) as u64;
-            self.head.truncate(room);
-            return Ok(Stream { content: Content::Inline(self.head), dropped });
+            return Ok(Stream { content: Content::Inline(self.head), dropped: self.dropped });
         };
         let flushed = file.flush().await;
         let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
@@ -142,5 +144,53 @@ impl Capture {
         flushed?;
         let blob = stored.await.map_err(io::Error::other)??;
         Ok(Stream { content: Content::Blob(blob), dropped: self.dropped })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    fn pipe() -> (pipe::Receiver, pipe::Sender) {
+        let (read, write): (OwnedFd, OwnedFd) = rustix::pipe::pipe().unwrap();
+        (pipe::Receiver::from_owned_fd(read).unwrap(), pipe::Sender::from_owned_fd(write).unwrap())
+    }
+
+    /// What is kept of `written` with this limit.
+    async fn capture(written: Vec<u8>, limit: u64) -> (Vec<u8>, bool, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+        let (read, mut write) = pipe();
+        let writer = tokio::spawn(async move { write.write_all(&written).await });
+        let mut capture = Capture::new(Some(read), dir.path().join("out"), limit);
+        tokio::time::timeout(Duration::from_secs(20), capture.pump()).await.unwrap();
+        writer.await.unwrap().unwrap();
+        let stream = capture.finish(&blobs).await.unwrap();
+        assert!(!dir.path().join("out").exists());
+        match stream.content {
+            Content::Inline(bytes) => (bytes, false, stream.dropped),
+            Content::Blob(blob) => (std::fs::read(blobs.path_of(&blob)).unwrap(), true, stream.dropped),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_fits_a_message_stays_in_it_and_more_becomes_a_blob() {
+        for (length, blob) in [(0, false), (MAX_INLINE, false), (MAX_INLINE + 1, true), (300_000, true)] {
+            let bytes: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+            assert_eq!(capture(bytes.clone(), 1 << 20).await, (bytes, blob, 0), "{length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_kept_up_to_the_limit_and_counted_beyond() {
+        let flood = vec![b'x'; 3_000_000];
+        assert_eq!(capture(flood.clone(), 100_000).await, (vec![b'x'; 100_000], true, 2_900_000));
+        assert_eq!(capture(flood.clone(), 100).await, (vec![b'x'; 100], false, 2_999_900));
+        assert_eq!(capture(flood, 0).await, (vec![], false, 3_000_000));
     }
 }

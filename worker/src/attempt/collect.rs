@@ -61,6 +61,8 @@ impl Wanted {
     pub(super) fn collect(&self, dir: &Path, blobs: &Blobs, limit: u64, succeeded: bool) -> Collected {
         let mut collected = Collected::default();
         let mut matched = vec![false; self.patterns.len()];
+        // The attempt may have taken our rights away together with its own.
+        open_up(dir);
         let problem = match self.survey(dir, limit, &mut matched) {
             Ok(found) => found.into_iter().find_map(|file| match file.store(dir, blobs) {
                 Ok(output) => {
@@ -211,3 +213,6 @@ fn open_up(root: &Path) {
         dirs.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }
 }
+
+#[cfg(test)]
+mod tests;

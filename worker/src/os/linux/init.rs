@@ -77,7 +77,7 @@ fn attend(main: Pid, control: &mut UnixStream) -> io::Result<()> {
             end_tree();
             return send(control, &Report::Ended { status, cpu: sys::children_cpu().into() });
         }
-        if sys::wait_for(Some(control.as_fd()), None) && !obey(control, &mut frozen)? {
+        if sys::wait_for(Some(control.as_fd()), None) && !obey(control, &mut frozen) {
             end_tree();
             return Ok(());
         }
@@ -85,13 +85,12 @@ fn attend(main: Pid, control: &mut UnixStream) -> io::Result<()> {
 }
 
 /// Carries out the orders that have come; false if the worker is gone.
-fn obey(control: &mut UnixStream, frozen: &mut bool) -> io::Result<bool> {
+fn obey(control: &mut UnixStream, frozen: &mut bool) -> bool {
     let mut orders = [0; 64];
     let count = match control.read(&mut orders) {
-        Ok(0) => return Ok(false),
+        Ok(0) => return false,
         Ok(count) => count,
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
-        Err(_) => return Ok(false),
+        Err(error) => return error.kind() == io::ErrorKind::Interrupted,
     };
     for order in orders[..count].iter().filter_map(|byte| order_of(*byte)) {
         match order {
@@ -99,8 +98,8 @@ fn obey(control: &mut UnixStream, frozen: &mut bool) -> io::Result<bool> {
             Order::Kill => tree::kill(&|_| false),
             Order::Freeze => {
                 *frozen = true;
-                if tree::freeze(&|_| false) {
-                    send(control, &Report::Frozen)?;
+                if tree::freeze(&|_| false) && send(control, &Report::Frozen).is_err() {
+                    return false;
                 }
             }
             Order::Thaw if *frozen => {
@@ -110,7 +109,7 @@ fn obey(control: &mut UnixStream, frozen: &mut bool) -> io::Result<bool> {
             Order::Thaw => {}
         }
     }
-    Ok(true)
+    true
 }
 
 /// Kills and reaps until the kernel says that there is no child left: as this process is the subreaper, that proves

@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use common::wire::frame;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::AsyncReadExt;
@@ -147,8 +147,9 @@ impl Process {
 
     /// Passes an order on. Orders after the end are of no effect.
     pub fn order(&self, order: Order) {
-        // A few bytes into a socket whose reader is alive always fit; if it is dead there is nothing to order.
-        let _ = self.control.try_write(&[byte_of(order)]);
+        // Past tokio, whose view of the socket may be older than its state: a byte always fits while the reader lives,
+        // and if it is dead there is nothing to order.
+        let _ = send(&self.control, &[byte_of(order)], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.

@@ -31,6 +31,7 @@ const ORPHANS: Duration = Duration::from_millis(20);
 
 /// The spawner's whole life; its standard input is the socket to the worker. Returns its exit code.
 pub(crate) fn spawner_main() -> i32 {
+    sys::close_inherited();
     sys::arrange_signals();
     // Each of these makes tasks more harmless; none is needed for them to run.
     let _ = setsid();

@@ -74,6 +74,17 @@ fn empty_set() -> libc::sigset_t {
     }
 }
 
+/// Closes what this process inherited beside its standard descriptors: nothing of whoever started the worker is to
+/// reach a task. To be called before anything is opened.
+pub(super) fn close_inherited() {
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let fds: Vec<libc::c_int> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in fds.into_iter().filter(|fd| *fd > 2) {
+        // SAFETY: nothing in this process owns a descriptor yet; closing one that is closed already only fails.
+        unsafe { libc::close(fd) };
+    }
+}
+
 /// Waits until the descriptor has something (or is closed), a child has changed, or the time is over. True: the
 /// descriptor.
 pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> bool {

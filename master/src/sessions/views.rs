@@ -1,0 +1,158 @@
+//! Tasks and outputs as clients see them: what the store has, with what only the core knows of live attempts laid over
+//! it. Long lists are made portion by portion.
+
+use std::collections::BTreeMap;
+
+use common::job::{Capture, CommandSpec, JobSpec, Work};
+use common::template::{Template, Values};
+use common::view::{AttemptState, AttemptView, FileView, OutputView, TaskState, TaskView};
+use common::{Content, HostId, IdSet, JobId, TaskId};
+
+use crate::core::LiveJob;
+use crate::store::{AttemptRow, Reader, SettledRow, StoreError};
+
+/// How many tasks are read at a time.
+const PORTION: u32 = 2_000;
+/// Outputs go into one message until they take this many bytes, far below the frame limit.
+const FULL: usize = 128 * 1024;
+
+/// Attempts by task.
+type Rows = BTreeMap<u32, Vec<AttemptRow>>;
+
+/// A list of tasks on its way to a client.
+pub(super) struct Listing {
+    job: JobId,
+    spec: JobSpec,
+    /// Tasks still to come.
+    rest: IdSet,
+    /// The job as it lives; none where it is settled.
+    live: Option<LiveJob>,
+    /// Tasks settled without success: the last one of each range, with the range.
+    settled: BTreeMap<u32, SettledRow>,
+    names: BTreeMap<HostId, String>,
+}
+
+/// Attempts of some tasks.
+pub(super) fn attempts_of(reader: &Reader, job: JobId, tasks: &IdSet) -> Result<Rows, StoreError> {
+    let mut attempts = Rows::new();
+    for range in tasks.ranges() {
+        reader.attempts(job, range, |row| attempts.entry(row.view.attempt.task.index).or_default().push(row))?;
+    }
+    Ok(attempts)
+}
+
+impl Listing {
+    pub(super) fn new(
+        job: JobId,
+        spec: JobSpec,
+        tasks: IdSet,
+        live: Option<LiveJob>,
+        settled: Vec<SettledRow>,
+        names: Vec<(HostId, String)>,
+    ) -> Self {
+        let settled = settled.into_iter().map(|row| (row.last, row)).collect();
+        Self { job, spec, rest: tasks, live, settled, names: names.into_iter().collect() }
+    }
+
+    /// Of which job.
+    pub(super) fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// The next tasks to be read; none after the last.
+    pub(super) fn next_portion(&mut self) -> Option<IdSet> {
+        let first = self.rest.first()?;
+        let portion = self.rest.intersection(&IdSet::from_range(first, first.saturating_add(PORTION - 1)));
+        self.rest.subtract(&portion);
+        Some(portion)
+    }
+
+    /// A portion as it is shown.
+    pub(super) fn tasks(&self, portion: &IdSet, mut attempts: Rows) -> Vec<TaskView> {
+        let task = |index: u32| {
+            let (state, reason) = self.state_of(index);
+            let rows = attempts.remove(&index).unwrap_or_default();
+            let item = (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
+            let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
+            TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts }
+        };
+        portion.iter().map(task).collect()
+    }
+
+    /// What the attempts of a portion have left.
+    pub(super) fn outputs(&self, attempts: Rows) -> Vec<OutputView> {
+        attempts.into_values().filter_map(|rows| self.output(rows)).collect()
+    }
+
+    fn state_of(&self, index: u32) -> (TaskState, Option<String>) {
+        let settled = self.settled.range(index..).next().map(|(_, row)| row).filter(|row| row.first <= index);
+        match (settled, &self.live) {
+            (Some(row), _) => (row.state, Some(row.why.clone())),
+            (None, Some(live)) => {
+                let there = live.states.iter().find(|(_, tasks)| tasks.contains(index));
+                (there.map_or(TaskState::Finished, |(state, _)| *state), None)
+            }
+            (None, None) => (TaskState::Finished, None),
+        }
+    }
+
+    fn host(&self, host: HostId) -> String {
+        self.names.get(&host).cloned().unwrap_or_else(|| host.to_string())
+    }
+
+    fn attempt(&self, row: AttemptRow) -> AttemptView {
+        let mut view = AttemptView { host: self.host(row.host), ..row.view };
+        if let Some(now) = self.live.as_ref().and_then(|live| live.attempts.get(&view.attempt)) {
+            (view.state, view.ran) = (now.state, now.ran);
+            if let Some(why) = &now.reason {
+                view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
+            }
+        }
+        view
+    }
+
+    /// What the attempt that counts has left: the one that finished the task, else the latest that ended by itself.
+    fn output(&self, mut rows: Vec<AttemptRow>) -> Option<OutputView> {
+        let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished);
+        let best =
+            best.or_else(|| rows.iter().rposition(|row| row.view.exit_code.is_some() || row.result.is_some()))?;
+        let row = rows.swap_remove(best);
+        let (host, result, attempt) = (self.host(row.host), row.result.unwrap_or_default(), row.view.attempt);
+        let values = Values { attempt, host: &host, item: self.spec.tasks.item(attempt.task.index) };
+        let file_name = |pick: fn(&CommandSpec) -> &Capture| match &self.spec.work {
+            Work::Command(command) => match pick(command) {
+                Capture::File(name) => Some(Template::expand(name, &values)),
+                Capture::Keep | Capture::Discard => None,
+            },
+            Work::Noop => None,
+        };
+        let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
+        Some(OutputView {
+            attempt,
+            stdout: (result.stdout, file_name(|c| &c.stdout)),
+            stderr: (result.stderr, file_name(|c| &c.stderr)),
+            files: files.collect(),
+            host: host.clone(),
+        })
+    }
+}
+
+/// Outputs in portions whose messages stay below the frame limit.
+pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
+    let mut portions: Vec<Vec<OutputView>> = Vec::new();
+    let mut room = 0usize;
+    for output in outputs {
+        let files: usize = output.files.iter().map(|f| f.path.as_str().len() + 64).sum();
+        let inline = |c: &Content| if c.blob().is_some() { 64 } else { c.size() as usize };
+        let bytes = 256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
+        match portions.last_mut() {
+            Some(portion) if room >= bytes => portion.push(output),
+            _ => {
+                portions.push(vec![output]);
+                room = FULL;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    portions
+}

@@ -1,0 +1,48 @@
+//! Removes content that no job needs any more: of forgotten jobs, and what was sent for a submission that never came.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use common::BlobRef;
+use tokio::time::MissedTickBehavior;
+
+use crate::run::State;
+
+/// So many blobs are looked up in one turn of the core, so that nobody waits long.
+const PORTION: usize = 1_000;
+
+/// Sweeps as often as content may become old, from a while after the start until the core has ended.
+pub(crate) async fn serve(state: Arc<State>) {
+    let grace = state.config.content_grace.0.max(Duration::from_secs(1));
+    let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        let blobs = state.blobs.clone();
+        let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;
+        let old = match old.map_err(std::io::Error::other).and_then(|listed| listed) {
+            Ok(old) => old,
+            Err(error) => {
+                tracing::warn!(%error, "the content could not be listed");
+                continue;
+            }
+        };
+        let mut bytes = 0;
+        for portion in old.chunks(PORTION).map(<[BlobRef]>::to_vec) {
+            match state.core.ask(move |core| core.sweep(&portion)).await {
+                Ok(removed) => bytes += removed,
+                Err(_) => return,
+            }
+        }
+        if bytes > 0 {
+            tracing::info!(bytes, "content that no job needs was removed");
+        }
+    }
+}
+
+/// Blobs that nobody has brought in, or counted on, for that long.
+fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<BlobRef>> {
+    let now = SystemTime::now();
+    let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);
+    Ok(blobs.list()?.into_iter().filter(|(_, at)| is_old(at)).map(|(blob, _)| blob).collect())
+}

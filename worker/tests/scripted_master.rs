@@ -1,0 +1,508 @@
+//! A whole worker against a master that does what the test says, over real QUIC: what is sent and when, over broken
+//! connections, crashes, the owner and refusals.
+//!
+//! Without libtest, for the reason that `processes.rs` gives.
+#![allow(clippy::unwrap_used)] // A test's panic is its message.
+
+use std::fs;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use common::attempt::{Completion, Held, Outcome, Phase};
+use common::host::{OwnerState, YieldReason};
+use common::token::Role;
+use common::wire::stream::Open;
+use common::wire::worker::{Assignment, Command, Errand, StagedInput, ToMaster, ToWorker};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, Content, HostId, Incarnation, JobId, Span, TaskId};
+use link::identity::LinkInfo;
+use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use worker::{Config, WorkerError};
+
+/// A test fails if what it waits for has not come by then.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// As which the program is a worker that waits to be killed.
+const BE_A_WORKER: &str = "be-a-worker";
+
+type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), || Box::pin($name()))),*] };
+}
+
+const TESTS: &[(&str, Test)] = tests![
+    a_command_runs_with_its_inputs_and_delivers_its_outputs,
+    what_is_not_acknowledged_is_delivered_again_over_the_next_connection,
+    a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest,
+    the_owner_freezes_everything_and_gets_the_backlog_off_the_host,
+    abandoned_attempts_end_without_a_word,
+    a_shutdown_gives_running_attempts_back_and_says_goodbye,
+    a_refused_worker_stops_with_the_refusal,
+    two_workers_never_share_a_directory,
+    noops_are_acknowledged_by_the_thousand,
+    progress_is_in_the_heartbeat,
+];
+
+fn main() {
+    worker::spawner::main_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if args.first().is_some_and(|a| a == BE_A_WORKER) {
+        let dir = PathBuf::from(&args[1]);
+        let identity = Identity::load(&dir.join("identity")).unwrap();
+        let run = worker::run(dir, config(), identity, std::future::pending());
+        return runtime().block_on(Box::pin(run)).unwrap();
+    }
+    let list = args.iter().any(|a| a == "--list");
+    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in TESTS.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(*f)))
+    {
+        if list {
+            println!("{name}: test");
+            continue;
+        }
+        println!("test {name} ...");
+        runtime().block_on(async { tokio::time::timeout(3 * PATIENCE, test()).await.expect("the test hangs") });
+    }
+}
+
+fn config() -> Config {
+    Config { slots: 2, grace_ms: 200, reconnect_base_ms: 5, reconnect_cap_ms: 20, ..Config::default() }
+}
+
+/// The door: a master without any will of its own.
+struct Master {
+    dir: tempfile::TempDir,
+    identity: Identity,
+    blobs: BlobStore,
+    sessions: mpsc::UnboundedReceiver<(quinn::Connection, Channel)>,
+}
+
+/// A worker that has said hello.
+struct Worker {
+    connection: quinn::Connection,
+    control: Channel,
+    held: Vec<Held>,
+}
+
+impl Master {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, issuer) = authority();
+        let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
+        let (certificate, key) = leaf(&issuer, "worker");
+        let config = tls::server_config(vec![server], PrivateKeyDer::Pkcs8(server_key), &ca, &[Purpose::Worker.alpn()]);
+        let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
+        let master = endpoint.local_addr().unwrap().to_string();
+        let link = LinkInfo { master, name: "w".to_owned(), role: Role::Worker };
+        let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
+        let (tell, sessions) = mpsc::unbounded_channel();
+        tokio::spawn(accept(endpoint, blobs.clone(), tell));
+        Self { dir, identity: Identity { certificate, key, ca, link }, blobs, sessions }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.dir.path().join("worker")
+    }
+
+    fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = worker::run(self.home(), config(), clone(&self.identity), async { drop(stopped.await) });
+        (stop, tokio::spawn(run))
+    }
+
+    /// The next worker that says hello, before it is answered.
+    async fn greeted(&mut self) -> Worker {
+        let (connection, mut control) = within(self.sessions.recv()).await.unwrap();
+        let ToMaster::Hello { held, .. } = within(control.rx.expect()).await.unwrap() else { panic!("no hello") };
+        Worker { connection, control, held }
+    }
+
+    async fn welcome(&mut self, abandon: Vec<AttemptId>) -> Worker {
+        let mut worker = self.greeted().await;
+        let welcome = ToWorker::Welcome {
+            version: 1,
+            host: HostId(1),
+            name: "w".to_owned(),
+            incarnation: Incarnation(1),
+            heartbeat: Span::from_millis(50),
+            abandon,
+        };
+        worker.control.tx.send(&welcome).await.unwrap();
+        worker
+    }
+}
+
+impl Worker {
+    async fn assign(&mut self, work: Vec<Assignment>) {
+        self.control.tx.send(&ToWorker::Assign(work)).await.unwrap();
+    }
+
+    /// The first message for which `found` gives something; others are passed over.
+    async fn until<T>(&mut self, mut found: impl FnMut(ToMaster) -> Option<T>) -> T {
+        within(async {
+            loop {
+                if let Some(found) = found(self.control.rx.expect().await.unwrap()) {
+                    return found;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn delivered(&mut self) -> Vec<Completion> {
+        self.until(|message| match message {
+            ToMaster::Delivered(all) => Some(all.into_iter().map(|d| d.completion).collect()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until a heartbeat lists these, and only these.
+    async fn holds(&mut self, expected: &[(AttemptId, Phase)]) {
+        self.until(|message| match message {
+            ToMaster::Heartbeat { held, .. } => {
+                let held: Vec<_> = held.into_iter().map(|held| (held.attempt, held.phase)).collect();
+                (held == expected).then_some(())
+            }
+            _ => None,
+        })
+        .await;
+    }
+}
+
+async fn accept(
+    endpoint: quinn::Endpoint,
+    blobs: BlobStore,
+    tell: mpsc::UnboundedSender<(quinn::Connection, Channel)>,
+) {
+    while let Some(incoming) = endpoint.accept().await {
+        let (blobs, tell) = (blobs.clone(), tell.clone());
+        tokio::spawn(async move {
+            let connection = incoming.await.unwrap();
+            while let Ok((tx, rx)) = connection.accept_bi().await {
+                let mut channel = Channel::new(tx, rx);
+                let (blobs, tell, connection) = (blobs.clone(), tell.clone(), connection.clone());
+                tokio::spawn(async move {
+                    match channel.rx.expect().await {
+                        Ok(Open::Control) => drop(tell.send((connection, channel))),
+                        Ok(Open::Get { hash, offset }) => {
+                            link::content::serve_get(&blobs, channel.tx, hash, offset).await.unwrap();
+                        }
+                        Ok(Open::Put(blob)) => link::content::serve_put(&blobs, channel, blob).await.unwrap(),
+                        other => panic!("{other:?}"),
+                    }
+                });
+            }
+        });
+    }
+}
+
+fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (certificate.der().clone(), Issuer::new(params, key))
+}
+
+fn leaf(issuer: &Issuer<'static, KeyPair>, name: &str) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    (certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()))
+}
+
+fn clone(identity: &Identity) -> Identity {
+    Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for twenty seconds")
+}
+
+async fn until(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn id(index: u32) -> AttemptId {
+    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+}
+
+fn sh(index: u32, script: &str) -> Assignment {
+    let command = Command {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: vec![("DESKGRID_TASK_ID".to_owned(), index.to_string())],
+        inputs: vec![],
+        outputs: vec![],
+        stdin: None,
+        keep_stdout: true,
+        keep_stderr: true,
+    };
+    Assignment { attempt: id(index), limit: None, work: Errand::Command(Box::new(command)) }
+}
+
+fn command(assignment: &mut Assignment) -> &mut Command {
+    match &mut assignment.work {
+        Errand::Command(command) => command,
+        Errand::Noop => panic!("no command"),
+    }
+}
+
+/// The number that a script wrote into this file, once it is there whole.
+async fn pid(path: &Path) -> i32 {
+    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
+    until(|| read().is_some()).await;
+    read().unwrap().trim().parse().unwrap()
+}
+
+/// What `/proc` says of a process: its state, if it is there and not only to be reaped.
+fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 2..].chars().next().filter(|state| *state != 'Z')
+}
+
+fn no_attempt_left(home: &Path) -> bool {
+    fs::read_dir(home.join("attempts")).unwrap().next().is_none()
+}
+
+async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let tool = master
+        .blobs
+        .add_reader(&b"#!/bin/sh\ncat; tr a-z A-Z < data/in.txt > out.txt; echo $DESKGRID_TASK_ID >&2\n"[..]);
+    let data = master.blobs.add_reader(&b"some input"[..]).unwrap();
+    let mut work = sh(1, "");
+    *command(&mut work) = Command {
+        argv: vec!["./tool".to_owned()],
+        inputs: vec![
+            StagedInput { path: "tool".parse().unwrap(), blob: tool.unwrap(), executable: true },
+            StagedInput { path: "data/in.txt".parse().unwrap(), blob: data, executable: false },
+        ],
+        outputs: vec!["*.txt".to_owned()],
+        stdin: Some("data/in.txt".parse().unwrap()),
+        ..command(&mut work).clone()
+    };
+    worker.assign(vec![work]).await;
+    let done = worker.delivered().await.remove(0);
+    assert_eq!(done.outcome, Outcome::Succeeded, "{done:?}");
+    assert_eq!(done.stdout.content, Content::Inline(b"some input".to_vec()));
+    assert_eq!(done.stderr.content, Content::Inline(b"1\n".to_vec()));
+    let [output] = &done.outputs[..] else { panic!("{done:?}") };
+    assert_eq!(fs::read(master.blobs.path_of(&output.blob.hash)).unwrap(), b"SOME INPUT", "before the message");
+    assert!(no_attempt_left(&master.home()));
+    worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt])).await.unwrap();
+    worker.holds(&[]).await;
+    // The blob goes with its completion; both are the spool's business alone by now.
+    let spooled = BlobStore::open(&master.home().join("spool/blobs")).unwrap();
+    until(|| spooled.list().unwrap().is_empty()).await;
+}
+
+async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let go = master.dir.path().join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done; exit 3", go.display());
+    worker.assign(vec![sh(1, "exit 4"), sh(2, &wait)]).await;
+    assert_eq!(worker.delivered().await[0].outcome, Outcome::Exited(4));
+    worker.connection.close(0u32.into(), b"broken");
+    // It goes on computing while nobody listens, and says so where it was heard of again.
+    fs::write(&go, "").unwrap();
+    let worker = master.greeted().await;
+    assert!(worker.held.iter().any(|held| held.attempt == id(1) && held.phase == Phase::Ended), "{:?}", worker.held);
+    worker.connection.close(0u32.into(), b"broken before its welcome");
+    let mut worker = master.welcome(vec![]).await;
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        seen.extend(worker.delivered().await.into_iter().map(|c| (c.attempt, c.outcome)));
+        seen.sort_by_key(|(id, _)| *id);
+        seen.dedup();
+    }
+    assert_eq!(seen, [(id(1), Outcome::Exited(4)), (id(2), Outcome::Exited(3))]);
+    worker.control.tx.send(&ToWorker::Acknowledged(vec![id(1), id(2)])).await.unwrap();
+    worker.holds(&[]).await;
+}
+
+async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest() {
+    let mut master = Master::new();
+    master.identity.save(&master.home().join("identity")).unwrap();
+    let (exe, home) = (std::env::current_exe().unwrap(), master.home());
+    let spawn = || std::process::Command::new(&exe).arg(BE_A_WORKER).arg(&home).spawn().unwrap();
+    let mut process = spawn();
+    let running = master.dir.path().join("pid");
+    let script = format!("echo $$ > {}; sleep 600", running.display());
+    let mut worker = master.welcome(vec![]).await;
+    worker.assign(vec![sh(1, "head -c 100000 /dev/zero"), sh(2, &script)]).await;
+    let first = worker.delivered().await.remove(0);
+    let task = pid(&running).await;
+    process.kill().unwrap();
+    process.wait().unwrap();
+    until(|| state(task).is_none()).await;
+    let mut process = spawn();
+    let mut worker = master.welcome(vec![]).await;
+    assert_eq!(worker.held.iter().map(|h| (h.attempt, h.phase)).collect::<Vec<_>>(), [(id(1), Phase::Ended)]);
+    assert_eq!(worker.delivered().await, [first]);
+    assert!(no_attempt_left(&master.home()), "what the crash left is removed");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let path = |n| master.dir.path().join(format!("pid{n}"));
+    let script = |n| format!("echo $$ > {}; while :; do :; done", path(n).display());
+    worker.assign(vec![sh(1, &script(1)), sh(2, &script(2))]).await;
+    let pids = [pid(&path(1)).await, pid(&path(2)).await];
+    worker.assign(vec![sh(3, "true"), sh(4, "true")]).await;
+    let queued = [(id(1), Phase::Running), (id(2), Phase::Running), (id(3), Phase::Staging), (id(4), Phase::Staging)];
+    worker.holds(&queued).await;
+    let (pause, asked) = (master.home().join(worker::PAUSE_FILE), Instant::now());
+    fs::write(&pause, "").unwrap();
+    until(|| pids.iter().all(|pid| state(*pid) == Some('T'))).await;
+    println!("  frozen {:?} after the owner's word", asked.elapsed());
+    let paused = OwnerState::Present(YieldReason::PausedByOwner);
+    let (mut owner, mut returned, mut suspended) = (None, Vec::new(), 0);
+    while owner.is_none() || returned.len() < 2 || suspended < 2 {
+        worker
+            .until(|message| {
+                match message {
+                    ToMaster::Owner(state) => owner = Some(state),
+                    ToMaster::Returned { attempts, .. } => returned.extend(attempts),
+                    ToMaster::Phases(held) => {
+                        suspended =
+                            held.iter().filter(|h| h.phase == Phase::Suspended(YieldReason::PausedByOwner)).count();
+                    }
+                    _ => return None,
+                }
+                Some(())
+            })
+            .await;
+    }
+    returned.sort_unstable();
+    assert_eq!((owner, returned), (Some(paused), vec![id(3), id(4)]));
+    worker.assign(vec![sh(5, "true")]).await;
+    let back = worker.until(|m| if let ToMaster::Returned { attempts, .. } = m { Some(attempts) } else { None });
+    assert_eq!(back.await, [id(5)]);
+    fs::remove_file(&pause).unwrap();
+    until(|| pids.iter().all(|pid| state(*pid) == Some('R'))).await;
+    worker.control.tx.send(&ToWorker::Stop { attempts: vec![id(1)], why: "test".to_owned() }).await.unwrap();
+    let stopped = worker.delivered().await.remove(0);
+    assert_eq!((stopped.attempt, &stopped.outcome), (id(1), &Outcome::Stopped));
+    assert!(stopped.suspended > Span::ZERO && stopped.cpu > Span::ZERO, "{stopped:?}");
+}
+
+async fn abandoned_attempts_end_without_a_word() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let path = master.dir.path().join("pid");
+    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display());
+    worker.assign(vec![sh(1, &script), sh(2, "exit 1")]).await;
+    let task = pid(&path).await;
+    assert_eq!(worker.delivered().await[0].attempt, id(2));
+    worker.connection.close(0u32.into(), b"broken");
+    let mut worker = master.welcome(vec![id(1), id(2)]).await;
+    until(|| state(task).is_none()).await;
+    worker.holds(&[]).await;
+    until(|| no_attempt_left(&master.home())).await;
+    worker.assign(vec![sh(3, "exit 3")]).await;
+    let rest: Vec<_> = worker.delivered().await.into_iter().map(|c| c.attempt).collect();
+    assert_eq!(rest, [id(3)], "nothing of the abandoned ones is delivered");
+}
+
+async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
+    let mut master = Master::new();
+    let (stop, run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let path = master.dir.path().join("pid");
+    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display());
+    worker.assign(vec![sh(1, &script)]).await;
+    let task = pid(&path).await;
+    drop(stop);
+    let back = worker.until(|m| if let ToMaster::Returned { attempts, .. } = m { Some(attempts) } else { None }).await;
+    assert_eq!(back, [id(1)]);
+    assert_eq!(state(task), None);
+    worker.until(|message| (message == ToMaster::Leaving).then_some(())).await;
+    within(run).await.unwrap().unwrap();
+    assert!(no_attempt_left(&master.home()));
+}
+
+async fn a_refused_worker_stops_with_the_refusal() {
+    let mut master = Master::new();
+    let (_stop, run) = master.start();
+    let mut worker = master.greeted().await;
+    let refusal = Refusal::new(RefusalCode::Version, "too old", "upgrade");
+    worker.control.tx.send(&ToWorker::Refused(refusal.clone())).await.unwrap();
+    match within(run).await.unwrap() {
+        Err(WorkerError::NotLetIn(link::LinkError::Refused(why))) => assert_eq!(why, refusal),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn two_workers_never_share_a_directory() {
+    let mut master = Master::new();
+    let (stop, first) = master.start();
+    let _worker = master.welcome(vec![]).await;
+    let (_stop, second) = master.start();
+    let error = within(second).await.unwrap().unwrap_err();
+    assert!(matches!(error, WorkerError::InUse(_)) && error.to_string().contains("another worker"), "{error}");
+    drop(stop);
+    within(first).await.unwrap().unwrap();
+}
+
+async fn noops_are_acknowledged_by_the_thousand() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let (total, batch) = (20_000, 500);
+    let begun = Instant::now();
+    let (mut sent, mut done) = (0, 0);
+    while done < total {
+        // About a thousand under way, as a master does that prefetches.
+        while sent < total && sent - done < 2 * batch {
+            let work = (sent..sent + batch).map(|i| Assignment { attempt: id(i + 1), limit: None, work: Errand::Noop });
+            worker.assign(work.collect()).await;
+            sent += batch;
+        }
+        let ended: Vec<_> = worker.delivered().await.into_iter().map(|c| c.attempt).collect();
+        done += ended.len() as u32;
+        worker.control.tx.send(&ToWorker::Acknowledged(ended)).await.unwrap();
+    }
+    println!("  {:.0} noops/s", f64::from(total) / begun.elapsed().as_secs_f64());
+    worker.holds(&[]).await;
+}
+
+async fn progress_is_in_the_heartbeat() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    worker.assign(vec![sh(1, "echo 0.25 > $DESKGRID_PROGRESS_FILE; sleep 600")]).await;
+    let held = worker.until(|message| match message {
+        ToMaster::Heartbeat { held, .. } => held.into_iter().find(|held| held.progress.is_some()),
+        _ => None,
+    });
+    let held = held.await;
+    assert_eq!((held.attempt, held.phase, held.progress), (id(1), Phase::Running, Some(0.25)));
+}
