@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 
 /// How often a condition is looked at that nothing can announce.
@@ -110,9 +112,18 @@ impl Started {
     /// If it takes too long; it is killed then.
     #[track_caller]
     pub fn finish(mut self) -> Output {
-        let code = eventually("the command ends", PATIENCE, || self.ended());
+        self.await_end(PATIENCE);
+        let code = self.ended().unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for the end of a command"));
         let [stdout, stderr] = self.readers.take().expect("only servers have none").map(|r| r.join().expect("reads"));
         Output { code, stdout, stderr }
+    }
+
+    /// Returns when the process has ended, or when the time is over.
+    fn await_end(&self, patience: Duration) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a child has a process id");
+        let handle = pidfd_open(pid, PidfdFlags::empty()).expect("a child that was not waited for can be opened");
+        let patience = Timespec::try_from(patience).expect("minutes fit");
+        let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
     }
 
     /// SIGKILL, and waits until it is gone.
@@ -123,13 +134,13 @@ impl Started {
 
     /// SIGTERM; does not wait.
     pub fn terminate(&self) {
-        self.signal(rustix::process::Signal::TERM);
+        self.signal(Signal::TERM);
     }
 
     /// Sends a signal; one to a process that is gone already goes nowhere.
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, signal);
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, signal);
         }
     }
 }
