@@ -69,8 +69,8 @@ impl Cache {
         let mut master = self.master.clone();
         let mut damaged = 0;
         loop {
-            if self.store.has(&blob) {
-                return Ok(self.pin(blob));
+            if let Some(pinned) = self.pin(blob) {
+                return Ok(pinned);
             }
             let connection = match master.wait_for(Option::is_some).await {
                 Ok(connection) => connection.clone(),
@@ -94,11 +94,16 @@ impl Cache {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pin(self: &Arc<Self>, blob: BlobRef) -> Pinned {
+    /// Keeps the content here, if it is here.
+    fn pin(self: &Arc<Self>, blob: BlobRef) -> Option<Pinned> {
+        // Under the lock, so that it does not go between the look and the entry.
         let mut books = self.lock();
+        if !self.store.has(&blob) {
+            return None;
+        }
         books.enter(blob).users += 1;
         self.evict(&mut books);
-        Pinned { cache: Arc::clone(self), hash: blob.hash }
+        Some(Pinned { cache: Arc::clone(self), hash: blob.hash })
     }
 
     /// Makes room, oldest use first.
@@ -156,7 +161,7 @@ mod tests {
     }
 
     fn put(cache: &Arc<Cache>, bytes: &[u8]) -> Pinned {
-        cache.pin(cache.store.add_reader(bytes).unwrap())
+        cache.pin(cache.store.add_reader(bytes).unwrap()).unwrap()
     }
 
     #[test]

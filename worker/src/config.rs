@@ -16,7 +16,7 @@ pub struct Config {
     pub slots: u32,
     /// How long a task that was asked to end (SIGTERM) may take before it is killed, in milliseconds.
     pub grace_ms: u64,
-    /// How often each of the owner's switches is looked at, in milliseconds.
+    /// How often each of the owner's switches is looked at, in milliseconds, where the system does not tell.
     pub owner_poll_ms: u64,
     /// `PATH` of the tasks.
     pub path: String,

@@ -2,12 +2,14 @@
 //! neither the others nor the worker.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use common::host::{OwnerState, YieldReason};
 use tokio::sync::mpsc::UnboundedSender;
+
+use crate::os::DirWatch;
 
 /// Something that can be asked whether the owner wants the host.
 pub trait Sensor: Send + 'static {
@@ -15,11 +17,25 @@ pub trait Sensor: Send + 'static {
     fn name(&self) -> &'static str;
     /// Looks now. May take its time; what it cannot tell, it must not call [`OwnerState::Away`].
     fn sense(&mut self) -> OwnerState;
+    /// Waits until it is worth to look again: for this long, or until something tells.
+    fn wait(&mut self, pause: Duration) {
+        thread::sleep(pause);
+    }
 }
 
 /// The owner's switch: a file. While it is there, the owner wants the host.
 #[derive(Debug)]
-pub struct PauseFile(pub PathBuf);
+pub struct PauseFile {
+    file: PathBuf,
+    dir: DirWatch,
+}
+
+impl PauseFile {
+    /// The file of that name in `dir`.
+    pub fn new(dir: &Path, name: &str) -> Self {
+        Self { file: dir.join(name), dir: DirWatch::new(dir) }
+    }
+}
 
 impl Sensor for PauseFile {
     fn name(&self) -> &'static str {
@@ -28,10 +44,14 @@ impl Sensor for PauseFile {
 
     fn sense(&mut self) -> OwnerState {
         // What cannot be looked at is not known to be absent.
-        match self.0.try_exists() {
+        match self.file.try_exists() {
             Ok(false) => OwnerState::Away,
             Ok(true) | Err(_) => OwnerState::Present(YieldReason::PausedByOwner),
         }
+    }
+
+    fn wait(&mut self, pause: Duration) {
+        self.dir.wait(pause);
     }
 }
 
@@ -44,7 +64,7 @@ pub(crate) struct Sensed {
     pub state: OwnerState,
 }
 
-/// Has each sensor look now and every `interval` from now on, and tell when what it sees has changed. Returns what they
+/// Has each sensor look now and then every `interval`, or when something tells it, and tell when what it sees has changed. Returns what they
 /// see now.
 pub(crate) fn watch<T: From<Sensed> + Send + 'static>(
     sensors: Vec<Box<dyn Sensor>>,
@@ -58,13 +78,13 @@ pub(crate) fn watch<T: From<Sensed> + Send + 'static>(
         states.push(before);
         let watch = move || {
             while !tell.is_closed() {
+                eyes.wait(interval);
                 let state = eyes.sense();
                 if state != before {
                     before = state;
                     tracing::info!(sensor = eyes.name(), ?state, "the owner's wish has changed");
                     let _ = tell.send(Sensed { sensor, state }.into());
                 }
-                thread::sleep(interval);
             }
         };
         thread::Builder::new().name(format!("sensor-{sensor}")).stack_size(128 * 1024).spawn(watch)?;

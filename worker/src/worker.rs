@@ -106,7 +106,7 @@ pub async fn run(
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     tracing::info!(?facts, "this host");
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
-    let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile(dir.join(PAUSE_FILE)))];
+    let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
     let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     let spool = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);

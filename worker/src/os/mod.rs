@@ -7,9 +7,9 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Launcher, Output, Process};
+pub(crate) use linux::{DirWatch, boot_id, enlarge, files, since_boot, spawner_main, this_program};
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{boot_id, enlarge, files, since_boot, spawner_main, this_program};
+pub use linux::{Launcher, Output, Process};
 
 use std::ffi::OsString;
 

@@ -7,6 +7,7 @@ mod init;
 mod spawner;
 mod sys;
 mod tree;
+mod watch;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -27,6 +28,7 @@ use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
 pub(crate) use spawner::spawner_main;
+pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;
 
