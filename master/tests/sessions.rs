@@ -10,7 +10,7 @@ use common::host::{Confinement, HostFacts, OwnerState};
 use common::job::{CommandSpec, Input, Rules, Source, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
-use common::view::JobState;
+use common::view::{HostState, JobState};
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
@@ -438,6 +438,39 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     })
     .await;
     assert!(store.has(&needed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_host_stays_drained_over_a_restart() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    master.admin().await.ask(&Request::Drain { host: "pc".into() }).await.unwrap();
+    master.stop().await;
+    master.again().await;
+    submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned before it.
+    worker.control.tx.send(&ToMaster::Heartbeat { owner: OwnerState::Away, held: Vec::new() }).await.unwrap();
+    assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
+    assert!(worker.waiting.is_empty());
+    master.admin().await.ask(&Request::Undrain { host: "pc".into() }).await.unwrap();
+    assert_eq!(worker.assignments(1).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut older = master.worker(&pc, Vec::new()).await;
+    submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let attempt = older.assignments(1).await.remove(0).attempt;
+    let mut newer = master.worker(&pc, vec![held(attempt)]).await;
+    within(older.connection.closed()).await;
+    newer.deliver(attempt).await;
+    newer.acknowledged(attempt).await;
+    let hosts = master.admin().await.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
+    let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
+    assert_eq!((hosts.len(), hosts[0].state, hosts[0].finished), (1, HostState::Ready, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

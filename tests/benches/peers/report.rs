@@ -28,10 +28,11 @@ pub(crate) fn rate(samples: &Samples) -> Option<String> {
     Some(format!("{}/s ({}–{})", grouped(middle), grouped(least), grouped(most)))
 }
 
-/// `12.3 ms (11.0–14.2)`.
+/// `12.3 ms (11.0–14.2)`, or in microseconds where that says more.
 pub(crate) fn millis(samples: &Samples) -> Option<String> {
     let (middle, least, most) = samples.summary()?;
-    Some(format!("{:.2} ms ({:.2}–{:.2})", middle * 1e3, least * 1e3, most * 1e3))
+    let (unit, factor) = if middle < 100e-6 { ("µs", 1e6) } else { ("ms", 1e3) };
+    Some(format!("{:.2} {unit} ({:.2}–{:.2})", middle * factor, least * factor, most * factor))
 }
 
 fn grouped(number: f64) -> String {

@@ -6,6 +6,7 @@ mod files;
 mod identity;
 mod jobs;
 mod kills;
+mod owner;
 mod processes;
 
 use std::time::Duration;

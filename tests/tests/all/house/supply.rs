@@ -112,3 +112,16 @@ fn libraries_are_registry_releases() {
         assert!(fine, "{name} comes from {from}");
     }
 }
+
+#[test]
+fn every_library_that_we_chose_has_its_reason_in_the_decisions() {
+    let decisions = text("DECISIONS.md");
+    let named: std::collections::BTreeSet<&str> =
+        decisions.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-')).collect();
+    for room in packages().workspace_packages() {
+        for library in room.dependencies.iter().filter(|d| d.path.is_none()) {
+            let name = &library.name;
+            assert!(named.contains(name.as_str()), "{} uses {name}, and DECISIONS.md does not say why", room.name);
+        }
+    }
+}
