@@ -110,9 +110,17 @@ impl Workshop {
             Ok(wanted) => wanted,
             Err(why) => return not_started(why),
         };
-        let staged = tokio::select! {
-            staged = self.stage(dir, &command.inputs) => staged,
+        if let Err(error) = files::make_private_dir(dir) {
+            return not_started(format!("its directory cannot be made: {error}"));
+        }
+        let fetched = tokio::select! {
+            fetched = self.fetch(std::mem::take(&mut command.inputs)) => fetched,
             () = until_dropped(orders) => return Err(Dropped),
+        };
+        // Not to be broken off: what still copies would do so behind the directory's removal.
+        let staged = match fetched {
+            Ok(inputs) => place(inputs, dir).await,
+            Err(why) => Err(why),
         };
         if let Err(why) = staged {
             return not_started(why);
@@ -130,36 +138,20 @@ impl Workshop {
         self.follow(id, process, dir, wanted, orders, say).await
     }
 
-    /// Makes the directory and places the inputs.
-    async fn stage(&self, dir: &Path, inputs: &[StagedInput]) -> Result<(), String> {
-        files::make_private_dir(dir).map_err(|error| format!("its directory cannot be made: {error}"))?;
+    /// Brings the inputs to this host.
+    async fn fetch(&self, inputs: Vec<StagedInput>) -> Result<Vec<(Pinned, StagedInput)>, String> {
+        let mut here = Vec::with_capacity(inputs.len());
         let mut fetches = JoinSet::new();
         for input in inputs {
-            let (cache, input) = (Arc::clone(&self.cache), input.clone());
+            let cache = Arc::clone(&self.cache);
             fetches.spawn(async move { (cache.fetch(input.blob).await, input) });
         }
-        let mut copies = Vec::with_capacity(inputs.len());
         while let Some(fetched) = fetches.join_next().await {
             let (pinned, input) = fetched.map_err(|panic| format!("its inputs cannot be fetched: {panic}"))?;
             let pinned = pinned.map_err(|error| format!("its input `{}` cannot be fetched: {error}", input.path))?;
-            copies.push((pinned, dir.join(&input.path), input.executable));
+            here.push((pinned, input));
         }
-        if copies.is_empty() {
-            return Ok(());
-        }
-        let placed = tokio::task::spawn_blocking(move || {
-            copies
-                .into_iter()
-                .try_for_each(|(from, to, executable)| place(&from, &to, executable).map_err(|error| (to, error)))
-        });
-        match placed.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err((to, error))) => {
-                let name = to.strip_prefix(dir).unwrap_or(&to);
-                Err(format!("its input `{}` cannot be placed: {error}", name.display()))
-            }
-            Err(panic) => Err(format!("its inputs cannot be placed: {panic}")),
-        }
+        Ok(here)
     }
 
     fn launch(&self, command: &Command, dir: &Path) -> Launch {
@@ -242,7 +234,7 @@ impl Workshop {
                 Err(error) if ending.outcome.success() => {
                     ending.outcome = Outcome::BadOutput(format!("its {name} could not be kept: {error}"));
                 }
-                Err(_) => {}
+                Err(error) => tracing::warn!(%error, "the {name} of a failed attempt could not be kept"),
             }
         }
         if !wanted.is_empty() {
@@ -304,13 +296,26 @@ async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> 
     }
 }
 
-/// Copies an input to its place: a copy, because the command may write to it.
-fn place(from: &Pinned, to: &Path, executable: bool) -> io::Result<()> {
-    if let Some(parent) = to.parent() {
-        std::fs::create_dir_all(parent)?;
+/// Copies the inputs to their places below `dir`: copies, because the command may write to them.
+async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<(), String> {
+    if inputs.is_empty() {
+        return Ok(());
     }
-    io::copy(&mut std::fs::File::open(from.path())?, &mut files::create_private(to, executable)?)?;
-    Ok(())
+    let dir = dir.to_owned();
+    let copy = move |(from, input): &(Pinned, StagedInput)| {
+        let to = dir.join(&input.path);
+        std::fs::create_dir_all(to.parent().unwrap_or(&dir))?;
+        let mut file = files::create_private(&to, input.executable)?;
+        io::copy(&mut std::fs::File::open(from.path())?, &mut file)
+    };
+    let all = move || {
+        inputs.iter().try_for_each(|input| match copy(input) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("its input `{}` cannot be placed: {error}", input.1.path)),
+        })
+    };
+    let placed = tokio::task::spawn_blocking(all).await;
+    placed.unwrap_or_else(|panic| Err(format!("its inputs cannot be placed: {panic}")))
 }
 
 /// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write while they do.

@@ -38,6 +38,8 @@ const BATCH: usize = 1_024;
 const BACKLOG: usize = 512;
 /// How long a worker that leaves waits for the master to take what is finished.
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
+/// How often to look whether the spool has written everything, at the very end.
+const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
@@ -108,7 +110,7 @@ pub async fn run(
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
     let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
     let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
-    let spool = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
+    let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let shell = Shell {
@@ -116,6 +118,7 @@ pub async fn run(
         facts,
         shop: Arc::new(shop),
         spool,
+        spooling,
         tell,
         sensed,
         attempts: BTreeMap::new(),
@@ -157,6 +160,7 @@ struct Shell {
     facts: HostFacts,
     shop: Arc<Workshop>,
     spool: threads::Sender<Request>,
+    spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<Input>,
     sensed: Vec<OwnerState>,
     attempts: BTreeMap<AttemptId, Handle>,
@@ -226,6 +230,12 @@ impl Shell {
             uplink.say(ToMaster::Leaving);
             let _ = tokio::time::timeout(LAST_DELIVERY, uplink.closed()).await;
             uplink.close().await;
+        }
+        // What ended at the very last must be durable, too, unless the disk is full.
+        drop(self.spool);
+        let patience = Instant::now() + LAST_DELIVERY;
+        while !self.spooling.is_finished() && Instant::now() < patience {
+            tokio::time::sleep(SPOOL_PAUSE).await;
         }
         tracing::info!("the worker has left; nothing of its tasks is left");
     }

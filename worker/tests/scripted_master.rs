@@ -48,6 +48,8 @@ const TESTS: &[(&str, Test)] = tests![
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,
     progress_is_in_the_heartbeat,
+    an_input_that_cannot_be_had_is_named,
+    nobody_waits_for_a_master_that_is_not_there,
 ];
 
 fn main() {
@@ -505,4 +507,29 @@ async fn progress_is_in_the_heartbeat() {
     });
     let held = held.await;
     assert_eq!((held.attempt, held.phase, held.progress), (id(1), Phase::Running, Some(0.25)));
+}
+
+async fn an_input_that_cannot_be_had_is_named() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let nowhere = link::content::hash_bytes(b"nobody has this");
+    let mut work = sh(1, "true");
+    command(&mut work).inputs =
+        vec![StagedInput { path: "data.bin".parse().unwrap(), blob: nowhere, executable: false }];
+    worker.assign(vec![work]).await;
+    let done = worker.delivered().await.remove(0);
+    let Outcome::NotStarted(why) = &done.outcome else { panic!("{done:?}") };
+    assert!(why.starts_with("its input `data.bin` cannot be fetched"), "{why}");
+    until(|| no_attempt_left(&master.home())).await;
+}
+
+async fn nobody_waits_for_a_master_that_is_not_there() {
+    let mut master = Master::new();
+    // Nothing listens on the discard port of loopback.
+    master.identity.link.master = "127.0.0.1:9".to_owned();
+    let (stop, run) = master.start();
+    until(|| master.home().join("spool/log").exists()).await;
+    drop(stop);
+    within(run).await.unwrap().unwrap();
 }

@@ -37,14 +37,14 @@ pub(crate) enum Spooled {
     Broken(std::io::Error),
 }
 
-/// Starts the thread; it ends when the returned sender is gone.
+/// Starts the thread; it ends when the returned sender is gone and all that was sent is done.
 pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     spool: Spool,
     now: fn() -> Moment,
     answers: UnboundedSender<T>,
-) -> std::io::Result<mpsc::Sender<Request>> {
+) -> std::io::Result<(mpsc::Sender<Request>, thread::JoinHandle<()>)> {
     let (requests, inbox) = mpsc::channel();
-    thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
+    let thread = thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
         let say = |answer: Spooled| answers.send(answer.into()).is_ok();
         let mut desk = Desk { spool, now };
         let mut synced: Option<Instant> = None;
@@ -63,7 +63,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
             }
         }
     })?;
-    Ok(requests)
+    Ok((requests, thread))
 }
 
 struct Desk {
