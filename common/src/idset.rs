@@ -103,13 +103,16 @@ impl IdSet {
 
     /// Takes out every index of `other`, range by range.
     pub fn subtract(&mut self, other: &IdSet) {
-        for (first, last) in other.ranges() {
+        for (first, last) in self.intersection(other).ranges() {
             self.remove_range(first, last);
         }
     }
 
-    /// The indices that are in both sets.
+    /// The indices that are in both sets. Costs as much as the set of fewer ranges has.
     pub fn intersection(&self, other: &IdSet) -> IdSet {
+        if self.ranges.len() < other.ranges.len() {
+            return other.intersection(self);
+        }
         let mut out = Vec::new();
         for (first, last) in other.ranges() {
             let from = self.range_at(first).map_or(first, |(start, _)| start);

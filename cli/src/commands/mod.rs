@@ -67,12 +67,16 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
     }
 }
 
-/// Where a command's future runs: on one thread where it only asks and prints, on several where it serves.
+/// Where a command's future runs: on one thread where it only asks and prints, on several where it serves. A worker
+/// needs two, however many processors the PC has: it is to cost its owner little.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut builder = match command {
         Command::Demo(_) | Command::Master(_) | Command::Worker(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
+    if matches!(command, Command::Worker(_)) {
+        builder.worker_threads(2);
+    }
     builder.enable_all().build().map_err(|e| Failure::io("cannot start", &e))
 }
 
