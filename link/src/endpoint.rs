@@ -16,6 +16,8 @@ use crate::tls;
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a word of goodbye may take to leave.
+const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const IDLE: VarInt = VarInt::from_u32(45_000);
@@ -169,10 +171,11 @@ impl Connection {
         self.quic.closed().await.into()
     }
 
-    /// Says goodbye and waits, for a moment, until that has left this machine.
+    /// Says goodbye and gives that a moment to leave this machine. Does not wait out QUIC's draining period, which is for
+    /// answers that nobody needs.
     pub async fn close(&self, reason: &str) {
         self.quic.close(VarInt::from_u32(0), reason.as_bytes());
-        let _ = tokio::time::timeout(Duration::from_millis(200), self.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
 
     /// The connection itself.
