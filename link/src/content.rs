@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use common::content::BlobHash;
 use common::wire::stream::{GetReply, Open, PutReply};
@@ -81,7 +81,7 @@ impl BlobStore {
     /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that cannot be noted the
     /// blob is merely older than it might be.
     fn touch(&self, blob: &BlobRef) {
-        let now = std::time::SystemTime::now();
+        let now = SystemTime::now();
         let _ = File::options().write(true).open(self.path_of(&blob.hash)).and_then(|file| file.set_modified(now));
     }
 
@@ -96,11 +96,40 @@ impl BlobStore {
         }
     }
 
+    /// When somebody last brought the blob in, or counted on it; none where it is not there.
+    pub fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
+        fs::metadata(self.path_of(hash)).and_then(|meta| meta.modified()).ok()
+    }
+
+    /// How many bytes can still be written to the store's file system.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let stats = rustix::fs::statvfs(&*self.root)?;
+        Ok(stats.f_bavail.saturating_mul(stats.f_frsize))
+    }
+
+    /// Removes what is left of transfers that broke off and were not taken up for this long.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn drop_parts(&self, unused_for: Duration) -> io::Result<()> {
+        for part in fs::read_dir(self.root.join("incoming"))? {
+            let part = part?;
+            let age = SystemTime::now().duration_since(part.metadata()?.modified()?);
+            if age.is_ok_and(|age| age >= unused_for) {
+                fs::remove_file(part.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every blob in the store with its size and when it was last written.
     ///
     /// # Errors
     /// If a directory cannot be read.
-    pub fn list(&self) -> io::Result<Vec<(BlobRef, std::time::SystemTime)>> {
+    pub fn list(&self) -> io::Result<Vec<(BlobRef, SystemTime)>> {
         let mut all = Vec::new();
         for prefix in fs::read_dir(&*self.root)? {
             let prefix = prefix?;
@@ -367,6 +396,32 @@ pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, o
     Ok(())
 }
 
+/// Answers an [`Open::Put`] whose blob is not taken.
+///
+/// # Errors
+/// If the connection is gone.
+pub async fn refuse_put(tx: &mut FrameSender, refusal: Refusal) -> Result<(), LinkError> {
+    tx.send(&PutReply::Refused(refusal)).await?;
+    tx.finish();
+    tx.delivered().await;
+    Ok(())
+}
+
+/// What to tell the sender of content that did not arrive whole, unless it is the sender who has gone away.
+fn refusal_of(error: &LinkError) -> Option<Refusal> {
+    match error {
+        LinkError::Damaged { .. } => {
+            let hint = "send it again; was the file changed meanwhile?";
+            Some(Refusal::new(RefusalCode::Conflict, error.to_string(), hint))
+        }
+        LinkError::File { .. } => {
+            let hint = "see the master's disk; then send it again";
+            Some(Refusal::new(RefusalCode::Unavailable, format!("the content cannot be kept: {error}"), hint))
+        }
+        _ => None,
+    }
+}
+
 /// Answers an [`Open::Put`] whose blob the caller is willing to take. The blob is durable before the answer says so.
 ///
 /// # Errors
@@ -379,16 +434,15 @@ pub async fn serve_put(store: &BlobStore, mut channel: Channel, blob: BlobRef) -
         let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
         channel.tx.send(&PutReply::Resume(incoming.have)).await?;
         let part = match incoming.receive(&mut channel.rx, &blob).await {
-            Err(LinkError::Damaged { expected, found }) => {
-                let refusal = Refusal::new(
-                    RefusalCode::Invalid,
-                    format!("content {expected} arrived as {found}"),
-                    "send it again; was the file changed meanwhile?",
-                );
-                channel.tx.send(&PutReply::Refused(refusal.clone())).await?;
-                return Err(refusal.into());
+            Ok(part) => part,
+            Err(error) => {
+                if let Some(refusal) = refusal_of(&error) {
+                    let _ = tokio::fs::remove_file(store.part_path(&blob.hash)).await;
+                    channel.rx.stop();
+                    refuse_put(&mut channel.tx, refusal).await?;
+                }
+                return Err(error);
             }
-            received => received?,
         };
         store.keep_async(part, blob).await?;
     }

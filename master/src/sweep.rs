@@ -28,7 +28,7 @@ pub(crate) async fn serve(state: Arc<State>) {
             }
         };
         let mut bytes = 0;
-        for portion in old.chunks(PORTION).map(<[BlobRef]>::to_vec) {
+        for portion in old.chunks(PORTION).map(<[Old]>::to_vec) {
             match state.core.ask(move |core| core.sweep(&portion)).await {
                 Ok(removed) => bytes += removed,
                 Err(_) => return,
@@ -40,9 +40,13 @@ pub(crate) async fn serve(state: Arc<State>) {
     }
 }
 
-/// Blobs that nobody has brought in, or counted on, for that long.
-fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<BlobRef>> {
+/// A blob with when somebody last counted on it.
+type Old = (BlobRef, SystemTime);
+
+/// Blobs that nobody has brought in, or counted on, for that long. Uploads that broke off that long ago go at once.
+fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<Old>> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);
-    Ok(blobs.list()?.into_iter().filter(|(_, at)| is_old(at)).map(|(blob, _)| blob).collect())
+    blobs.drop_parts(grace)?;
+    Ok(blobs.list()?.into_iter().filter(|(_, at)| is_old(at)).collect())
 }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
-use common::{BlobRef, Content, Span};
+use common::{BlobRef, Completion, Content, Outcome, Span};
 use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -16,6 +17,8 @@ use crate::spool::blobs::Blobs;
 
 /// How long the master may take to answer a greeting.
 const WELCOME: Duration = Duration::from_secs(10);
+/// A session that lasted this long was a good one: after it, connecting begins with short pauses again.
+const STEADY: Duration = Duration::from_secs(5);
 /// How many uploads run at a time.
 const UPLOADS: usize = 4;
 /// The most completions in a message.
@@ -116,7 +119,7 @@ async fn converse<T: From<Session> + Send + 'static>(
         other => return Err(LinkError::Protocol(format!("{other:?} instead of a welcome"))),
     };
     *welcomed = true;
-    backoff.reset();
+    let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
     let (outbox, letters) = mpsc::unbounded_channel();
     let uplink = Uplink { connection, outbox, uploads: Arc::new(Semaphore::new(UPLOADS)), blobs: Arc::clone(blobs) };
@@ -127,6 +130,10 @@ async fn converse<T: From<Session> + Send + 'static>(
         end = hear(rx, tell) => end,
         end = speak(tx, letters) => end,
     };
+    // Two workers with one identity drive each other out: they are to do so ever more slowly.
+    if since.elapsed() >= STEADY {
+        backoff.reset();
+    }
     let _ = tell.send(Session::Down.into());
     end
 }
@@ -188,26 +195,39 @@ impl Uplink {
         for blob in delivery.completion.blobs() {
             puts.spawn(self.clone().put(blob));
         }
+        let Delivery { mut completion, ago } = delivery;
         while let Some(put) = puts.join_next().await {
-            if !matches!(put, Ok(true)) {
-                return; // The connection is gone; the spool still has it.
+            match put {
+                Ok(Put::Taken) => {}
+                Ok(Put::Refused(blob, why)) => leave_out(&mut completion, blob, &why),
+                // The connection is gone, and the spool still has it; or it has been acknowledged or given up.
+                Ok(Put::Useless) | Err(_) => return,
             }
         }
-        let ago = delivery.ago + Span::from(begun.elapsed());
-        self.say(ToMaster::Delivered(vec![Delivery { ago, ..delivery }]));
+        let ago = ago + Span::from(begun.elapsed());
+        self.say(ToMaster::Delivered(vec![Delivery { completion, ago }]));
     }
 
-    /// Gives the master a blob, however often that takes; false once the connection is gone.
-    async fn put(self, blob: BlobRef) -> bool {
+    /// Gives the master a blob, however often that takes.
+    async fn put(self, blob: BlobRef) -> Put {
         loop {
+            if !self.blobs.has(&blob) {
+                return Put::Useless;
+            }
             let put = {
-                let Ok(_turn) = self.uploads.acquire().await else { return false };
+                let Ok(_turn) = self.uploads.acquire().await else { return Put::Useless };
                 link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await
             };
-            let Err(error) = put else { return true };
+            let error = match put {
+                Ok(()) => return Put::Taken,
+                Err(LinkError::Refused(refusal)) if refusal.code == RefusalCode::Invalid => {
+                    return Put::Refused(blob, refusal.message);
+                }
+                Err(error) => error,
+            };
             tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output");
             tokio::select! {
-                _ = self.connection.closed() => return false,
+                _ = self.connection.closed() => return Put::Useless,
                 () = tokio::time::sleep(UPLOAD_RETRY) => {}
             }
         }
@@ -221,6 +241,33 @@ impl Uplink {
     /// Ends the connection.
     pub(crate) async fn close(&self) {
         self.connection.close("the worker leaves").await;
+    }
+}
+
+/// What became of an upload.
+enum Put {
+    /// The master has it.
+    Taken,
+    /// The master will never take this one; why.
+    Refused(BlobRef, String),
+    /// Nobody waits for it over this connection any more.
+    Useless,
+}
+
+/// Takes out of a completion what the master will never take; an attempt without it has not succeeded.
+fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
+    let mut lost = Vec::new();
+    for (name, stream) in [("standard output", &mut completion.stdout), ("standard error", &mut completion.stderr)] {
+        if stream.content.blob() == Some(blob) {
+            stream.dropped += blob.size;
+            stream.content = Content::default();
+            lost.push(name.to_owned());
+        }
+    }
+    let gone = completion.outputs.extract_if(.., |file| file.blob == blob);
+    lost.extend(gone.map(|file| file.path.to_string()));
+    if completion.outcome.success() {
+        completion.outcome = Outcome::BadOutput(format!("{}: {why}", lost.join(", ")));
     }
 }
 

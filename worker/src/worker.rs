@@ -297,7 +297,12 @@ impl Shell {
             }
             ToWorker::Assign(work) => Some(Event::Assigned(work)),
             ToWorker::Stop { attempts, why } => {
-                tracing::info!(?attempts, why, "the master stops attempts");
+                tracing::info!(
+                    count = attempts.len(),
+                    first = attempts.first().map(tracing::field::display),
+                    why,
+                    "the master stops attempts"
+                );
                 Some(Event::Stop(attempts))
             }
             ToWorker::Acknowledged(attempts) => Some(Event::Acknowledged(attempts)),

@@ -236,6 +236,9 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
 fn explained(view: &ExplainView, color: bool) -> String {
     let mut out = format!("job {} ({}) is {}", view.job.job, printable(&view.job.name), view.job.state);
     out += &view.job.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", printable(reason)));
+    if view.job.state.settled() {
+        return out + ": nothing of it waits\n";
+    }
     out += "\n\n";
     let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color);
     for (reason, tasks) in &view.waiting {

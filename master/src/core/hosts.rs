@@ -82,7 +82,10 @@ impl Core {
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
-        host.session = Some((session, outbox));
+        if host.session.replace((session, outbox)).is_some() {
+            // Also after a connection that died unnoticed; only its repetition is a reason to look.
+            tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
+        }
         host.facts = Some(HostFacts { name: name.clone(), ..facts });
         host.heard = Some(now);
         // What waited for the session before is settled by what the worker says it holds.
@@ -98,8 +101,9 @@ impl Core {
 
     /// A session ended. If the host has another one by now, that changes nothing.
     pub(crate) fn on_disconnected(&mut self, id: HostId, session: SessionId) -> Result<(), StoreError> {
+        let current = self.is_current(id, session);
         match self.hosts.get_mut(&id) {
-            Some(host) if host.session.as_ref().is_some_and(|(current, _)| *current == session) => {
+            Some(host) if current => {
                 tracing::info!(host = host.name, "disconnected");
                 host.session = None;
                 let (finished, lost, heard) = (host.finished, host.lost, host.heard.unwrap_or(self.now));
@@ -110,24 +114,41 @@ impl Core {
         }
     }
 
-    /// Something that a host's worker said, in the words of the scheduler.
-    pub(crate) fn on_event(&mut self, host: HostId, event: Event) -> Result<(), StoreError> {
+    /// Something that a host's worker said, in the words of the scheduler. What an earlier session said late counts no
+    /// more: the present one has said what is held.
+    pub(crate) fn on_event(&mut self, host: HostId, session: SessionId, event: Event) -> Result<(), StoreError> {
+        if !self.is_current(host, session) {
+            return Ok(());
+        }
         self.note_heard(host);
         self.step(event)
     }
 
-    /// A heartbeat; it wants an answer.
-    pub(crate) fn on_heartbeat(&mut self, host: HostId, owner: OwnerState, held: Vec<Held>) -> Result<(), StoreError> {
-        self.mail(host).beat = true;
-        self.on_event(host, Event::HostHeard { host, owner, held })
+    fn is_current(&self, id: HostId, session: SessionId) -> bool {
+        let current = self.hosts.get(&id).and_then(|host| host.session.as_ref());
+        current.is_some_and(|(current, _)| *current == session)
     }
 
-    /// An attempt ended. Its completion is acknowledged, one way or the other, after the commit.
+    /// A heartbeat; it wants an answer.
+    pub(crate) fn on_heartbeat(
+        &mut self,
+        host: HostId,
+        session: SessionId,
+        owner: OwnerState,
+        held: Vec<Held>,
+    ) -> Result<(), StoreError> {
+        self.mail(host).beat = true;
+        self.on_event(host, session, Event::HostHeard { host, owner, held })
+    }
+
+    /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the other, after the
+    /// commit.
     pub(crate) fn on_delivery(&mut self, host: HostId, delivery: Delivery) -> Result<(), StoreError> {
         let Delivery { completion, ago } = delivery;
         let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
         self.delivered = Some((completion, self.now - ago));
-        self.on_event(host, Event::AttemptEnded { host, attempt, outcome, ran })?;
+        self.note_heard(host);
+        self.step(Event::AttemptEnded { host, attempt, outcome, ran })?;
         self.delivered = None;
         Ok(())
     }

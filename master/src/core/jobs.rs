@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use common::attempt::Phase;
 use common::job::Work;
@@ -12,8 +13,6 @@ use scheduler::Event;
 use scheduler::event::Bag;
 
 use super::Core;
-use super::assign::assignment;
-use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 use crate::store::{JobRow, NewJob, StoreError};
 
 /// A job that is not settled.
@@ -80,7 +79,7 @@ fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
 }
 
 impl Core {
-    /// Takes a submission, or says why not. Nothing is remembered of one that is not taken.
+    /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is remembered of one that is not taken.
     pub(crate) fn submit(
         &mut self,
         request: RequestId,
@@ -102,7 +101,7 @@ impl Core {
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             });
         }
-        if let Err(refusal) = self.check(&spec) {
+        if let Some(refusal) = self.missing_content(&spec) {
             return Ok(Err(refusal));
         }
         if dry_run {
@@ -118,49 +117,15 @@ impl Core {
         Ok(Ok(Submitted { job: Some(job), again: false, predicted_finish }))
     }
 
-    /// Everything about a submission that can be known before it is let in.
-    fn check(&self, spec: &JobSpec) -> Result<(), Refusal> {
-        let invalid = |what: String, hint: &str| Err(Refusal::new(RefusalCode::Invalid, what, hint));
-        if let Err(bad) = spec.check() {
-            return invalid(bad.to_string(), "nothing was submitted");
-        }
-        if scheduler::policy::policy(&spec.rules.policy).is_none() {
-            return invalid(format!("there is no policy `{}`", spec.rules.policy), "see `deskgrid policy list`");
-        }
-        let Work::Command(command) = &spec.work else { return Ok(()) };
-        // The host's name is not known yet; any name shows whether the rest makes sense.
-        let try_out = |index: u32| {
-            let task = common::TaskId::new(JobId(0), index);
-            assignment(spec, AttemptId { task, number: 1, incarnation: self.incarnation }, "host", None)
-        };
-        let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|i| i.name.mentions("TASK_ID"));
-        let tried: Box<dyn Iterator<Item = u32>> =
-            if differ { Box::new(spec.tasks.ids.iter()) } else { Box::new(spec.tasks.ids.first().into_iter()) };
-        for index in tried {
-            match try_out(index) {
-                Err(bad) => {
-                    return invalid(
-                        format!("task {index}: input: {bad}"),
-                        "give the input another name: --input FILE:NAME",
-                    );
-                }
-                Ok(assignment) if assignment_bytes(&assignment) > MAX_ASSIGNMENT => {
-                    let what = format!(
-                        "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"
-                    );
-                    return invalid(what, "put long lists into an input file");
-                }
-                Ok(_) => {}
-            }
-        }
-        match command.blobs().find(|blob| !self.blobs.has(blob)) {
-            None => Ok(()),
-            Some(BlobRef { hash, .. }) => Err(Refusal::new(
-                RefusalCode::Conflict,
-                format!("the content {hash} of an input is not here"),
-                "send it first; if it was there a moment ago, submit again",
-            )),
-        }
+    /// The content of an input that is not here, if there is any.
+    fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
+        let Work::Command(command) = &spec.work else { return None };
+        let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
+        Some(Refusal::new(
+            RefusalCode::Conflict,
+            format!("the content {hash} of an input is not here"),
+            "send it first; if it was there a moment ago, submit again",
+        ))
     }
 
     /// Reads back what a restart interrupted.
@@ -230,12 +195,13 @@ impl Core {
         Ok(true)
     }
 
-    /// Removes those of these blobs that no job needs, and says how many bytes that were. Whoever brings content in says
-    /// so to the core before it can be this old, so nothing is taken from under anybody.
-    pub(crate) fn sweep(&mut self, old: &[BlobRef]) -> Result<u64, StoreError> {
+    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs, and says how many
+    /// bytes that were.
+    pub(crate) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
         let mut bytes = 0;
-        for blob in old {
-            if self.store.needs_blob(&blob.hash)? {
+        for (blob, at) in old {
+            // Counted on meanwhile, or needed: it stays.
+            if self.blobs.modified(&blob.hash) != Some(*at) || self.store.needs_blob(&blob.hash)? {
                 continue;
             }
             match self.blobs.remove(&blob.hash) {

@@ -4,6 +4,7 @@
 
 mod apply;
 mod assign;
+mod check;
 mod hosts;
 mod jobs;
 mod mail;
@@ -23,6 +24,7 @@ use crate::clock::Clock;
 use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 
+pub(crate) use check::check_spec;
 pub(crate) use hosts::{Connected, SessionId};
 pub(crate) use jobs::LiveJob;
 pub(crate) use mail::HostMail;

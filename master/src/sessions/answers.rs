@@ -13,7 +13,7 @@ use link::LinkError;
 use tokio::sync::watch;
 
 use super::views::{self, Listing};
-use crate::core::{Core, Stopped};
+use crate::core::{Core, Stopped, check_spec};
 use crate::run::State;
 use crate::store::{Peer, StoreError};
 
@@ -62,6 +62,11 @@ fn no_job(job: JobId) -> NoAnswer {
 impl Asker {
     pub(super) fn new(state: Arc<State>, peer: &Peer) -> Self {
         Self { user: peer.name.clone(), role: peer.role, state }
+    }
+
+    /// What every session needs.
+    pub(super) fn state(&self) -> &State {
+        &self.state
     }
 
     /// Counters of changed and of settled jobs.
@@ -115,6 +120,10 @@ impl Asker {
                 postcard::from_bytes::<JobSpec>(&bytes).map_err(broken)?
             }
         };
+        // A long list takes its time to look through: not on the core's.
+        let incarnation = self.core(|core| Ok(core.incarnation())).await?;
+        let looked = tokio::task::spawn_blocking(move || check_spec(&spec, incarnation).map(|()| spec)).await;
+        let spec = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted =
             self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;

@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use super::answers::{Asker, NoAnswer};
 use super::views::in_frames;
-use super::{accept, serve_content, within_deadline};
+use super::{accept, read_open, serve_content, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -27,19 +27,20 @@ const FLUSH: usize = 64 * 1024;
 /// Serves a client until its connection ends.
 pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
     loop {
-        let (open, channel) = accept(&connection).await?;
-        match open {
-            Open::Request => {
-                let asker = Asker::new(state.clone(), &peer);
-                tokio::spawn(async move {
-                    if let Err(error) = serve_request(&asker, channel).await {
-                        tracing::debug!(user = asker.user, %error, "request ended");
-                    }
-                });
+        let channel = accept(&connection).await?;
+        let asker = Asker::new(state.clone(), &peer);
+        tokio::spawn(async move {
+            if let Err(error) = serve_stream(&asker, channel).await {
+                tracing::debug!(user = asker.user, %error, "stream ended");
             }
-            Open::Get { .. } | Open::Put(_) => serve_content(state, &peer, open, channel),
-            Open::Control => return Err(LinkError::Protocol("a client may not open a control stream".to_owned())),
-        }
+        });
+    }
+}
+
+async fn serve_stream(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
+    match read_open(&mut channel).await? {
+        Open::Request => serve_request(asker, channel).await,
+        open => serve_content(asker.state(), &asker.user, open, channel).await,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::BlobRef;
 use common::token::Role;
-use common::wire::stream::{Open, PutReply};
+use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode};
 use link::identity::read_certificate;
 use link::{Channel, LinkError, Purpose, content};
@@ -19,10 +19,11 @@ use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use crate::run::State;
-use crate::store::Peer;
 
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
+/// So much of the master's disk is never given to files.
+const RESERVE: u64 = 64 << 20;
 /// How many connections may be between their first packet and their certificate; beyond, addresses are verified first.
 const PENDING: usize = 200;
 
@@ -91,12 +92,16 @@ fn read_handshake(connection: &Connection) -> Result<(Purpose, Option<Certificat
     Ok((purpose, identity))
 }
 
-/// The next stream that the other end opens, with its first message.
-async fn accept(connection: &Connection) -> Result<(Open, Channel), LinkError> {
+/// The next stream that the other end opens. What it is for is read by whoever serves it, so that no stream waits for
+/// the first word of another.
+async fn accept(connection: &Connection) -> Result<Channel, LinkError> {
     let (tx, rx) = connection.accept_bi().await?;
-    let mut channel = Channel::new(tx, rx);
-    let open = within_deadline(channel.rx.expect::<Open>()).await?;
-    Ok((open, channel))
+    Ok(Channel::new(tx, rx))
+}
+
+/// What a stream is for.
+async fn read_open(channel: &mut Channel) -> Result<Open, LinkError> {
+    within_deadline(channel.rx.expect()).await
 }
 
 /// Bounds the wait for one message.
@@ -106,34 +111,34 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
 }
 
-/// Serves a stream that carries content, in a task of its own.
-fn serve_content(state: &Arc<State>, peer: &Peer, open: Open, mut channel: Channel) {
-    let (state, who) = (state.clone(), peer.name.clone());
-    tokio::spawn(async move {
-        let served = match open {
-            Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
-            Open::Put(blob) => match refuse_blob(&state, &blob) {
-                None => content::serve_put(&state.blobs, channel, blob).await,
-                Some(refusal) => {
-                    tracing::warn!(who, size = blob.size, "content refused");
-                    let sent = channel.tx.send(&PutReply::Refused(refusal)).await;
-                    channel.tx.finish();
-                    channel.tx.delivered().await;
-                    sent
-                }
-            },
-            Open::Control | Open::Request => Err(LinkError::Protocol("not a stream for content".to_owned())),
-        };
-        if let Err(error) = served {
-            tracing::debug!(who, %error, "content transfer ended");
-        }
-    });
+/// Serves a stream that carries content.
+async fn serve_content(state: &State, who: &str, open: Open, mut channel: Channel) -> Result<(), LinkError> {
+    match open {
+        Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
+        Open::Put(blob) => match refuse_blob(state, &blob) {
+            None => content::serve_put(&state.blobs, channel, blob).await,
+            Some(refusal) => {
+                tracing::warn!(who, size = blob.size, why = refusal.message, "content refused");
+                content::refuse_put(&mut channel.tx, refusal).await
+            }
+        },
+        Open::Control | Open::Request => Err(LinkError::Protocol("not a stream for content".to_owned())),
+    }
 }
 
+/// Why a blob is not taken, if so. Large ones never are; while the disk is nearly full none is, so that what is going
+/// on can still be written down.
 fn refuse_blob(state: &State, blob: &BlobRef) -> Option<Refusal> {
     let most = state.config.max_blob_bytes;
-    (blob.size > most).then(|| {
+    if blob.size > most {
         let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
-        Refusal::new(RefusalCode::Invalid, what, "split the file, or ask the admin to raise max_blob_bytes")
+        let hint = "split the file, or ask the admin to raise max_blob_bytes";
+        return Some(Refusal::new(RefusalCode::Invalid, what, hint));
+    }
+    // What cannot be asked is not taken for full.
+    let free = state.blobs.free_bytes().unwrap_or(u64::MAX);
+    (free.saturating_sub(RESERVE) < blob.size).then(|| {
+        let what = format!("the master's disk is nearly full ({free} bytes free)");
+        Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
     })
 }

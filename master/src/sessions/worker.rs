@@ -1,7 +1,7 @@
 //! A worker's session: its control stream, and its content streams beside it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::HostId;
 use common::wire::stream::Open;
@@ -12,7 +12,7 @@ use quinn::{Connection, VarInt};
 use scheduler::Event;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{accept, serve_content, stopped, within_deadline};
+use super::{accept, read_open, serve_content, stopped, within_deadline};
 use crate::core::{Connected, SessionId};
 use crate::run::State;
 use crate::store::Peer;
@@ -24,29 +24,40 @@ const MAX_SLOTS: u32 = 65_536;
 /// Serves a worker until its connection ends.
 pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
     let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
-    let mut control = None;
+    let worker = Arc::new(Worker { state: state.clone(), connection, peer, host, controlled: AtomicBool::new(false) });
     loop {
-        let (open, channel) = match accept(&connection).await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                drop(control);
-                return Err(error);
+        let channel = accept(&worker.connection).await?;
+        let worker = worker.clone();
+        tokio::spawn(async move {
+            if let Err(error) = worker.serve_stream(channel).await {
+                tracing::debug!(host = worker.peer.name, %error, "stream ended");
             }
-        };
-        match open {
-            Open::Control if control.is_none() => {
-                let (state, connection, peer) = (state.clone(), connection.clone(), peer.clone());
-                control = Some(tokio::spawn(async move {
-                    let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
-                    if let Err(error) = serve_control(&state, channel, &peer, host, session).await {
-                        tracing::debug!(host = peer.name, %error, "control stream ended");
-                    }
-                    state.core.tell(move |core| core.on_disconnected(host, session));
-                    connection.close(VarInt::from_u32(0), b"the control stream ended");
-                }));
+        });
+    }
+}
+
+/// A connected worker.
+struct Worker {
+    state: Arc<State>,
+    connection: Connection,
+    peer: Peer,
+    host: HostId,
+    /// Whether it has opened its control stream.
+    controlled: AtomicBool,
+}
+
+impl Worker {
+    async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
+        match read_open(&mut channel).await? {
+            Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
+                let (session, host) = (SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed)), self.host);
+                let ended = serve_control(&self.state, channel, &self.peer, host, session).await;
+                self.state.core.tell(move |core| core.on_disconnected(host, session));
+                let why = ended.as_ref().map_or_else(LinkError::to_string, |()| "the control stream ended".to_owned());
+                self.connection.close(VarInt::from_u32(0), why.as_bytes());
+                ended
             }
-            Open::Get { .. } | Open::Put(_) => serve_content(state, &peer, open, channel),
-            Open::Control | Open::Request => return Err(LinkError::Protocol("a worker may not open this".to_owned())),
+            open => serve_content(&self.state, &self.peer.name, open, channel).await,
         }
     }
 }
@@ -72,7 +83,7 @@ async fn serve_control(
     state.core.ask(move |core| core.on_connected(connected)).await.map_err(stopped)?;
     tokio::select! {
         ended = speak(channel.tx, inbox) => ended,
-        ended = listen(state, channel.rx, host) => ended,
+        ended = listen(state, channel.rx, host, session) => ended,
     }
 }
 
@@ -109,26 +120,25 @@ async fn speak(mut tx: FrameSender, mut inbox: UnboundedReceiver<ToWorker>) -> R
     Err(LinkError::Closed("replaced by a newer session of the same host".to_owned()))
 }
 
-async fn listen(state: &Arc<State>, mut rx: FrameReceiver, host: HostId) -> Result<(), LinkError> {
+async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: SessionId) -> Result<(), LinkError> {
+    let event = |event| state.core.tell(move |core| core.on_event(host, session, event));
     while let Some(message) = rx.recv::<ToMaster>().await? {
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
-            ToMaster::Heartbeat { owner, held } => state.core.tell(move |core| core.on_heartbeat(host, owner, held)),
-            ToMaster::Phases(held) => event(state, host, Event::AttemptsMoved { host, held }),
+            ToMaster::Heartbeat { owner, held } => {
+                state.core.tell(move |core| core.on_heartbeat(host, session, owner, held));
+            }
+            ToMaster::Phases(held) => event(Event::AttemptsMoved { host, held }),
             ToMaster::Delivered(deliveries) => deliver(state, host, deliveries)?,
             ToMaster::Returned { attempts, why } => {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
-                event(state, host, Event::AttemptsReturned { host, attempts });
+                event(Event::AttemptsReturned { host, attempts });
             }
-            ToMaster::Owner(owner) => event(state, host, Event::OwnerChanged { host, owner }),
-            ToMaster::Leaving => event(state, host, Event::HostLeft { host }),
+            ToMaster::Owner(owner) => event(Event::OwnerChanged { host, owner }),
+            ToMaster::Leaving => event(Event::HostLeft { host }),
         }
     }
     Ok(())
-}
-
-fn event(state: &State, host: HostId, event: Event) {
-    state.core.tell(move |core| core.on_event(host, event));
 }
 
 /// Takes completions whose content is here. Should some of it not be, the session ends: the worker comes back, sends

@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 use super::{AttemptResult, Peer, StoreError, connect, from_postcard, micros, schema, time, to_postcard, word};
 
+/// The write-ahead log keeps at most so many bytes once they are no longer needed.
+const WAL_KEEPS: i64 = 16 << 20;
+
 /// The one connection that writes.
 pub(crate) struct Writer {
     db: Connection,
@@ -89,6 +92,8 @@ impl Writer {
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
+        // After a burst the log gives its space back.
+        db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
         schema::migrate(&mut db)?;
         Ok(Self { db, open: false })
     }

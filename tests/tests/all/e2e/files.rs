@@ -111,3 +111,27 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     assert!(!text.contains("CARGO") && !text.contains("RUST"), "the worker's environment leaks: {text}");
     assert!(lines[0].contains('='), "the directory is not empty: {text}");
 }
+
+#[test]
+fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_frees_the_host() {
+    let mut grid = Grid::with_master("max_blob_bytes = 100000");
+    grid.worker("h1").start();
+    let output = grid.deskgrid([
+        "submit",
+        "--wait",
+        "--output-file",
+        "*.bin",
+        "--",
+        "sh",
+        "-c",
+        "head -c 200000 /dev/zero > big.bin; echo little > small.bin",
+    ]);
+    output.expect_code(3);
+    let task = grid.json(["task", "info", "1.1"]);
+    let reason = task["attempts"][0]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("big.bin") && reason.contains("larger than"), "{reason}");
+    let results = grid.dir().join("results");
+    grid.deskgrid(["job", "fetch", "1", "--into", results.to_str().expect("UTF-8")]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"), "little\n");
+    grid.deskgrid(["submit", "--wait", "--", "true"]).expect_code(0);
+}

@@ -1,0 +1,36 @@
+//! Whether a submission makes sense: everything that can be known of it before the core sees it.
+
+use common::job::{JobSpec, Work};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, Incarnation, JobId, TaskId};
+
+use super::assign::assignment;
+use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
+
+/// Looks through a submission; takes time in proportion to its list of items.
+///
+/// # Errors
+/// Says the first thing that makes no sense.
+pub(crate) fn check_spec(spec: &JobSpec, incarnation: Incarnation) -> Result<(), Refusal> {
+    let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
+    spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
+    if scheduler::policy::policy(&spec.rules.policy).is_none() {
+        return Err(invalid(format!("there is no policy `{}`", spec.rules.policy), "see `deskgrid policy list`"));
+    }
+    let Work::Command(command) = &spec.work else { return Ok(()) };
+    let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
+    let alike = if differ { usize::MAX } else { 1 };
+    for index in spec.tasks.ids.iter().take(alike) {
+        // The host's name is not known yet; any name shows whether the rest makes sense.
+        let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation };
+        let tried = assignment(spec, attempt, "host", None).map_err(|bad| {
+            invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME")
+        })?;
+        if assignment_bytes(&tried) > MAX_ASSIGNMENT {
+            let what =
+                format!("task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes");
+            return Err(invalid(what, "put long lists into an input file"));
+        }
+    }
+    Ok(())
+}
