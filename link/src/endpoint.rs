@@ -19,7 +19,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Clients are few, and somebody waits in front of one: it is to notice soon that the master was restarted.
+const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
@@ -56,11 +58,11 @@ impl Purpose {
 }
 
 /// Settings of either end.
-pub fn transport() -> Arc<TransportConfig> {
+fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(IdleTimeout::from(IDLE)))
-        .keep_alive_interval(Some(KEEP_ALIVE))
+        .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
         .max_concurrent_bidi_streams(STREAMS)
@@ -77,7 +79,7 @@ pub fn transport() -> Arc<TransportConfig> {
 pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
     let crypto = QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    server.transport_config(transport());
+    server.transport_config(transport(KEEP_ALIVE));
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -105,13 +107,18 @@ pub struct Connection {
 /// # Errors
 /// If nothing answers within five seconds, or what answers is not the identity's master.
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
-    connect_with(&identity.link.master, tls::client_config(identity, purpose.alpn())?).await
+    let keep_alive = if purpose == Purpose::Client { CLIENT_KEEP_ALIVE } else { KEEP_ALIVE };
+    connect_with(&identity.link.master, tls::client_config(identity, purpose.alpn())?, keep_alive).await
 }
 
-pub(crate) async fn connect_with(master: &str, tls: rustls::ClientConfig) -> Result<Connection, LinkError> {
+pub(crate) async fn connect_with(
+    master: &str,
+    tls: rustls::ClientConfig,
+    keep_alive: Duration,
+) -> Result<Connection, LinkError> {
     let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport());
+    config.transport_config(transport(keep_alive));
     let unreachable = |why: String| LinkError::Unreachable { master: master.to_owned(), why };
     let addresses: Vec<SocketAddr> =
         tokio::net::lookup_host(master).await.map_err(|e| unreachable(e.to_string()))?.collect();

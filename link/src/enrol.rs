@@ -5,7 +5,7 @@ use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{Purpose, connect_with};
+use crate::endpoint::{KEEP_ALIVE, Purpose, connect_with};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
@@ -19,7 +19,8 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
     let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?;
-    let connection = connect_with(master, tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?).await?;
+    let connection =
+        connect_with(master, tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?, KEEP_ALIVE).await?;
     let mut channel = connection.open_bare().await?;
     let request = Enrol {
         versions: Versions::ours(),

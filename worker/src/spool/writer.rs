@@ -10,8 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
 
-/// The least time between two syncs: under load many completions share one, and a lone one does not wait.
+/// The least time between two syncs while completions come in crowds, so that more of them share one.
 const GAP: Duration = Duration::from_millis(4);
+/// So many completions in one sync are a crowd. Fewer, and none of them waits for others.
+const CROWD: usize = 8;
 /// How long to wait for room on a disk that takes no more.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -47,15 +49,15 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     let thread = thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
         let say = |answer: Spooled| answers.send(answer.into()).is_ok();
         let mut desk = Desk { spool, now };
-        let mut synced: Option<Instant> = None;
+        let mut crowd: Option<Instant> = None;
         while let Ok(first) = inbox.recv() {
-            if let Some(early) = synced.and_then(|at| GAP.checked_sub(at.elapsed())) {
+            if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
                 thread::sleep(early);
             }
-            synced = Some(Instant::now());
+            let begun = Instant::now();
             match desk.serve(first, &inbox, &say) {
-                Ok(true) => {}
-                Ok(false) => return,
+                Ok(Some(synced)) => crowd = (synced >= CROWD).then_some(begun),
+                Ok(None) => return,
                 Err(error) => {
                     say(Spooled::Broken(error));
                     return;
@@ -72,13 +74,13 @@ struct Desk {
 }
 
 impl Desk {
-    /// Serves all that has come in; false if nobody listens any more.
+    /// Serves all that has come in, and says how many completions were synced; none if nobody listens any more.
     fn serve(
         &mut self,
         first: Request,
         inbox: &mpsc::Receiver<Request>,
         say: &dyn Fn(Spooled) -> bool,
-    ) -> std::io::Result<bool> {
+    ) -> std::io::Result<Option<usize>> {
         let (mut new, mut gone, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
         for request in std::iter::once(first).chain(inbox.try_iter()) {
             match request {
@@ -87,11 +89,12 @@ impl Desk {
                 Request::Read(attempts) => wanted.push(attempts),
             }
         }
+        let synced = new.len();
         if !new.is_empty() {
             self.append(&new)?;
             let durable = new.into_iter().map(|completion| Delivery { completion, ago: Span::ZERO }).collect();
             if !say(Spooled::Durable(durable)) {
-                return Ok(false);
+                return Ok(None);
             }
         }
         if !gone.is_empty() {
@@ -99,10 +102,10 @@ impl Desk {
         }
         for attempts in wanted {
             if !say(Spooled::Read(self.spool.read(&attempts, (self.now)())?)) {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        Ok(true)
+        Ok(Some(synced))
     }
 
     /// A full disk is waited for: the completions are nowhere else.
