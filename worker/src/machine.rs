@@ -201,6 +201,11 @@ impl Machine {
         self.owner
     }
 
+    /// Whether attempts wait for a slot here.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
     /// Completions that wait for their acknowledgement.
     pub(crate) fn ended(&self) -> &BTreeSet<AttemptId> {
         &self.ended

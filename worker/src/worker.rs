@@ -380,7 +380,7 @@ impl Shell {
             }
         }
         if !finished.is_empty() {
-            self.ask_spool(Request::Append(finished));
+            self.ask_spool(Request::Append { completions: finished, more: self.machine.has_queued() });
         }
     }
 

@@ -10,7 +10,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
 
-/// The least time between two syncs while completions come in crowds, so that more of them share one.
+/// The least time between two syncs while completions come in crowds, or more work is queued, so that more of them
+/// share one.
 const GAP: Duration = Duration::from_millis(4);
 /// So many completions in one sync are a crowd. Fewer, and none of them waits for others.
 const CROWD: usize = 8;
@@ -20,8 +21,9 @@ const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// What the thread is asked to do.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Make these durable; answered by [`Spooled::Durable`].
-    Append(Vec<Completion>),
+    /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others where more work is queued
+    /// here: then nobody waits for these alone.
+    Append { completions: Vec<Completion>, more: bool },
     /// These are durable elsewhere.
     Forget(Vec<AttemptId>),
     /// Read those that are there; answered by [`Spooled::Read`].
@@ -48,16 +50,14 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     let (requests, inbox) = mpsc::channel();
     let thread = thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
         let say = |answer: Spooled| answers.send(answer.into()).is_ok();
-        let mut desk = Desk { spool, now };
-        let mut crowd: Option<Instant> = None;
+        let mut desk = Desk { spool, now, crowd: None };
         while let Ok(first) = inbox.recv() {
-            if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
+            if let Some(early) = desk.crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
                 thread::sleep(early);
             }
-            let begun = Instant::now();
             match desk.serve(first, &inbox, &say) {
-                Ok(Some(synced)) => crowd = (synced >= CROWD).then_some(begun),
-                Ok(None) => return,
+                Ok(true) => {}
+                Ok(false) => return,
                 Err(error) => {
                     say(Spooled::Broken(error));
                     return;
@@ -71,30 +71,35 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
 struct Desk {
     spool: Spool,
     now: fn() -> Moment,
+    /// When completions were last synced, if more were to be expected soon.
+    crowd: Option<Instant>,
 }
 
 impl Desk {
-    /// Serves all that has come in, and says how many completions were synced; none if nobody listens any more.
+    /// Serves all that has come in; false if nobody listens any more.
     fn serve(
         &mut self,
         first: Request,
         inbox: &mpsc::Receiver<Request>,
         say: &dyn Fn(Spooled) -> bool,
-    ) -> std::io::Result<Option<usize>> {
-        let (mut new, mut gone, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> std::io::Result<bool> {
+        let (mut new, mut gone, mut wanted, mut crowded) = (Vec::new(), Vec::new(), Vec::new(), false);
         for request in std::iter::once(first).chain(inbox.try_iter()) {
             match request {
-                Request::Append(mut completions) => new.append(&mut completions),
+                Request::Append { mut completions, more } => {
+                    new.append(&mut completions);
+                    crowded |= more;
+                }
                 Request::Forget(attempts) => gone.extend(attempts),
                 Request::Read(attempts) => wanted.push(attempts),
             }
         }
-        let synced = new.len();
         if !new.is_empty() {
+            self.crowd = (crowded || new.len() >= CROWD).then(Instant::now);
             self.append(&new)?;
             let durable = new.into_iter().map(|completion| Delivery { completion, ago: Span::ZERO }).collect();
             if !say(Spooled::Durable(durable)) {
-                return Ok(None);
+                return Ok(false);
             }
         }
         if !gone.is_empty() {
@@ -102,10 +107,10 @@ impl Desk {
         }
         for attempts in wanted {
             if !say(Spooled::Read(self.spool.read(&attempts, (self.now)())?)) {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        Ok(Some(synced))
+        Ok(true)
     }
 
     /// A full disk is waited for: the completions are nowhere else.
