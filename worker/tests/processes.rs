@@ -3,6 +3,8 @@
 //! Without libtest, because the program must be able to be the spawner, and for that its `main` has to be its own.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+mod runner;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::future::Future;
@@ -50,18 +52,10 @@ fn main() {
     if args.first().is_some_and(|a| a == HOST) {
         return runtime().block_on(host_a_task(Path::new(&args[1])));
     }
-    let list = args.iter().any(|a| a == "--list");
-    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in TESTS.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(*f)))
-    {
-        if list {
-            println!("{name}: test");
-            continue;
-        }
-        println!("test {name} ...");
+    runner::run(&args, TESTS, |test| {
         let all = async { tokio::time::timeout(2 * PATIENCE, test(Bench::new())).await.expect("the test hangs") };
         runtime().block_on(all);
-    }
+    });
 }
 
 /// The door: a launcher, and a directory for the commands.

@@ -4,6 +4,8 @@
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+mod runner;
+
 use std::fs;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -62,17 +64,9 @@ fn main() {
         let run = worker::run(dir, config(), identity, std::future::pending());
         return runtime().block_on(Box::pin(run)).unwrap();
     }
-    let list = args.iter().any(|a| a == "--list");
-    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in TESTS.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(*f)))
-    {
-        if list {
-            println!("{name}: test");
-            continue;
-        }
-        println!("test {name} ...");
+    runner::run(&args, TESTS, |test| {
         runtime().block_on(async { tokio::time::timeout(3 * PATIENCE, test()).await.expect("the test hangs") });
-    }
+    });
 }
 
 fn config() -> Config {

@@ -61,7 +61,7 @@ impl Core {
         self.store.add_attempt(&NewAttempt { attempt, host, duplicate, now: self.now, why: &why })?;
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return Ok(()) };
-        job.count_attempt(duplicate, self.now);
+        let first = job.on_start(self.now);
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
         match assignment(&job.spec, attempt, host_name, limit) {
             Ok(assignment) => self.mail(host).assign.push(assignment),
@@ -73,7 +73,8 @@ impl Core {
                 ran: Span::ZERO,
             }),
         }
-        self.note_first_start(attempt.task.job)
+        self.changed.0 = true;
+        if first { self.write_job(attempt.task.job, JobState::Running, None) } else { Ok(()) }
     }
 
     fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 ///
 /// # Errors
 /// Says the first thing that makes no sense.
-pub(crate) fn check_spec(spec: &JobSpec, incarnation: Incarnation) -> Result<(), Refusal> {
+pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
     if scheduler::policy::policy(&spec.rules.policy).is_none() {
@@ -21,8 +21,8 @@ pub(crate) fn check_spec(spec: &JobSpec, incarnation: Incarnation) -> Result<(),
     let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
     for index in spec.tasks.ids.iter().take(alike) {
-        // The host's name is not known yet; any name shows whether the rest makes sense.
-        let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation };
+        // Job, host and incarnation are not known yet; any show whether the rest makes sense.
+        let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation: Incarnation(0) };
         let tried = assignment(spec, attempt, "host", None).map_err(|bad| {
             invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME")
         })?;

@@ -21,8 +21,8 @@ pub(super) struct Host {
     facts: Option<HostFacts>,
     session: Option<(SessionId, UnboundedSender<ToWorker>)>,
     draining: bool,
-    state: HostState,
-    since: Time,
+    /// Since when this process has known it.
+    known: Time,
     heard: Option<Time>,
     finished: u64,
     lost: u64,
@@ -52,17 +52,7 @@ pub(crate) struct Connected {
 
 impl Host {
     fn new(name: String, now: Time) -> Self {
-        Self {
-            name,
-            facts: None,
-            session: None,
-            draining: false,
-            state: HostState::Lost,
-            since: now,
-            heard: None,
-            finished: 0,
-            lost: 0,
-        }
+        Self { name, facts: None, session: None, draining: false, known: now, heard: None, finished: 0, lost: 0 }
     }
 }
 
@@ -160,15 +150,12 @@ impl Core {
         }
     }
 
-    pub(super) fn on_host_changed(&mut self, id: HostId, state: HostState, owner: Option<YieldReason>) {
-        let now = self.now;
-        if let Some(host) = self.hosts.get_mut(&id) {
-            match owner {
-                Some(reason) => tracing::info!(host = host.name, %state, %reason),
-                // Between ready and busy with every task: of interest only to those who look closely.
-                None => tracing::debug!(host = host.name, %state),
-            }
-            (host.state, host.since) = (state, now);
+    pub(super) fn on_host_changed(&self, id: HostId, state: HostState, owner: Option<YieldReason>) {
+        let Some(host) = self.hosts.get(&id) else { return };
+        match owner {
+            Some(reason) => tracing::info!(host = host.name, %state, %reason),
+            // Between ready and busy with every task: of interest only to those who look closely.
+            None => tracing::debug!(host = host.name, %state),
         }
     }
 
@@ -230,9 +217,9 @@ impl Core {
         Some(HostView {
             id,
             facts: HostFacts { name: host.name.clone(), ..facts },
-            state: status.as_ref().map_or(host.state, |s| s.state),
+            state: status.as_ref().map_or(HostState::Lost, |s| s.state),
             reason: status.as_ref().map_or_else(never, |s| s.reason.clone()),
-            since: status.as_ref().map_or(host.since, |s| s.since),
+            since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: None,
             owner_active: status.as_ref().filter(|s| s.connected).map(|s| s.owner != OwnerState::Away),

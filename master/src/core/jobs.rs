@@ -23,10 +23,6 @@ pub(super) struct Job {
     submitted: Time,
     started: Option<Time>,
     predicted_makespan: Option<Span>,
-    attempts: u64,
-    duplicates: u64,
-    /// Whether the store knows that it was started.
-    start_written: bool,
 }
 
 /// The answer to a submission.
@@ -61,10 +57,11 @@ pub(crate) struct LiveAttempt {
 }
 
 impl Job {
-    pub(super) fn count_attempt(&mut self, duplicate: bool, now: Time) {
-        self.attempts += 1;
-        self.duplicates += u64::from(duplicate);
+    /// Notes that an attempt is started; whether it is the job's first.
+    pub(super) fn on_start(&mut self, now: Time) -> bool {
+        let first = self.started.is_none();
         self.started.get_or_insert(now);
+        first
     }
 }
 
@@ -146,9 +143,6 @@ impl Core {
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
-            attempts: restored.progress.attempts,
-            duplicates: restored.progress.duplicates,
-            start_written: view.started.is_some(),
             ..Job::new(restored.spec, view.user, view.submitted)
         };
         self.jobs.insert(job, entry);
@@ -229,6 +223,7 @@ impl Core {
         if tasks == TaskCounts::default() {
             tasks.total = job.spec.tasks.ids.len();
         }
+        let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         Some(JobView {
             job: id,
             name: job.spec.name.clone(),
@@ -237,8 +232,8 @@ impl Core {
             policy: job.spec.rules.policy.clone(),
             priority: job.spec.rules.priority,
             tasks,
-            attempts: job.attempts,
-            duplicates: job.duplicates,
+            attempts,
+            duplicates,
             submitted: job.submitted,
             started: job.started,
             finished: None,
@@ -274,29 +269,18 @@ impl Core {
     pub(super) fn write_job(&mut self, id: JobId, state: JobState, ended: Option<Time>) -> Result<(), StoreError> {
         let Some(job) = self.jobs.get(&id) else { return Ok(()) };
         let tasks = self.scheduler.job_counts(id).unwrap_or_default();
+        let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         let row = JobRow {
             state,
             tasks: &tasks,
             started: job.started,
             ended,
             predicted_makespan: job.predicted_makespan,
-            attempts: job.attempts,
-            duplicates: job.duplicates,
+            attempts,
+            duplicates,
             reason: job.reason.as_deref(),
         };
         self.store.update_job(id, &row)
-    }
-
-    /// Lets the store know, once, that a job has been started.
-    pub(super) fn note_first_start(&mut self, id: JobId) -> Result<(), StoreError> {
-        self.changed.0 = true;
-        match self.jobs.get_mut(&id) {
-            Some(job) if !job.start_written => {
-                job.start_written = true;
-                self.write_job(id, JobState::Running, None)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Notes the first prediction that can be made of a job's makespan.
@@ -319,16 +303,6 @@ impl Core {
 
 impl Job {
     fn new(spec: JobSpec, user: String, submitted: Time) -> Self {
-        Self {
-            spec: Arc::new(spec),
-            reason: None,
-            user,
-            submitted,
-            started: None,
-            predicted_makespan: None,
-            attempts: 0,
-            duplicates: 0,
-            start_written: false,
-        }
+        Self { spec: Arc::new(spec), reason: None, user, submitted, started: None, predicted_makespan: None }
     }
 }
