@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Span;
 use crate::units::Speed;
 
 /// The longest host name, in bytes.
@@ -65,6 +66,26 @@ pub enum OwnerState {
     Away,
     /// All tasks are suspended.
     Present(YieldReason),
+}
+
+/// How its host can be used at present, as a worker says with each heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Whether the owner lets tasks run.
+    pub owner: OwnerState,
+    /// The part of each slot's processor that tasks can have while they run, between 0 and 1.
+    pub cpu: f32,
+    /// For how long the host has been up without a break.
+    pub up_for: Span,
+    /// For how long its owner has been in this state.
+    pub owner_for: Span,
+}
+
+impl From<OwnerState> for Status {
+    /// A host that came up just now, with its whole processor.
+    fn from(owner: OwnerState) -> Self {
+        Self { owner, cpu: 1.0, up_for: Span::ZERO, owner_for: Span::ZERO }
+    }
 }
 
 impl fmt::Display for YieldReason {

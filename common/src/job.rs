@@ -115,6 +115,8 @@ pub struct Rules {
     pub policy: String,
     /// The user's estimate of a task's run time on a host of speed 1.
     pub estimate: Option<Span>,
+    /// Whether a task keeps its state, so that its next attempt goes on where an earlier one was.
+    pub checkpoint: bool,
 }
 
 impl Default for Rules {
@@ -127,6 +129,7 @@ impl Default for Rules {
             priority: 0,
             policy: DEFAULT_POLICY.to_owned(),
             estimate: None,
+            checkpoint: false,
         }
     }
 }

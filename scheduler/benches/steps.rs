@@ -66,8 +66,13 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
     let mut live: Vec<Vec<AttemptId>> = vec![Vec::new(); HOSTS as usize];
     for host in 0..HOSTS {
         let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
-        let joined =
-            Event::HostJoined { host: HostId(host), slots: 2, speed, owner: OwnerState::Away, held: Vec::new() };
+        let joined = Event::HostJoined {
+            host: HostId(host),
+            slots: 2,
+            speed,
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
         scheduler.step(now, joined, &mut fx);
     }
     let mut spent = Duration::ZERO;
@@ -120,7 +125,7 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
         let running =
             |attempt: &AttemptId| Held { attempt: *attempt, phase: Phase::Running, ran: Span(1), progress: None };
         let held = live[host as usize].iter().map(running).collect();
-        events.push(Event::HostHeard { host: HostId(host), owner: OwnerState::Away, held });
+        events.push(Event::HostHeard { host: HostId(host), status: OwnerState::Away.into(), held });
     }
     events
 }
@@ -133,7 +138,7 @@ fn noops(events: u64) {
         host: HostId(1),
         slots: 2,
         speed: Speed::REFERENCE,
-        owner: OwnerState::Away,
+        status: OwnerState::Away.into(),
         held: Vec::new(),
     };
     scheduler.step(Time(0), joined, &mut fx);

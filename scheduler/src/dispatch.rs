@@ -129,6 +129,12 @@ impl Starter<'_> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
         host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
         self.hosts.index.update(host, self.now);
-        fx.push(Effect::Start { host: id, attempt, limit: job.policy.limits.limit(&job.rules), why });
+        fx.push(Effect::Start {
+            host: id,
+            attempt,
+            limit: job.policy.limits.limit(&job.rules),
+            report_every: None,
+            why,
+        });
     }
 }

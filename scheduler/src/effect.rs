@@ -31,6 +31,9 @@ pub enum Effect {
         attempt: AttemptId,
         /// The longest that it may run.
         limit: Option<Span>,
+        /// How often its host is to report while it holds this attempt, where the policy wants that to be sooner than
+        /// usual.
+        report_every: Option<Span>,
         /// Why now and why there.
         why: StartReason,
     },

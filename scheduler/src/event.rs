@@ -1,10 +1,12 @@
 //! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
 
 use common::attempt::{Held, Outcome};
-use common::host::OwnerState;
+use common::host::{OwnerState, Status};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
 use serde::{Deserialize, Serialize};
+
+use crate::experience::{Experience, TrackRecord};
 
 /// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
 /// a panic.
@@ -45,6 +47,17 @@ pub enum Event {
         /// Which.
         job: JobId,
     },
+    /// What earlier days say of a host, which need not be there now. Comes before it joins.
+    HostKnown {
+        /// Its number.
+        host: HostId,
+        /// Speed of one slot.
+        speed: Speed,
+        /// How it was available, where that is known.
+        record: Option<TrackRecord>,
+    },
+    /// What was learned of hosts in general on earlier days, to go on from. Comes before anything else.
+    Learned(Box<Experience>),
     /// A worker connected (again) and says what it holds.
     HostJoined {
         /// Its number.
@@ -53,8 +66,8 @@ pub enum Event {
         slots: u32,
         /// Speed of one slot.
         speed: Speed,
-        /// Whether the owner lets tasks run.
-        owner: OwnerState,
+        /// How it can be used now.
+        status: Status,
         /// Everything it holds. What the scheduler thought it held and is not listed is lost.
         held: Vec<Held>,
     },
@@ -62,8 +75,8 @@ pub enum Event {
     HostHeard {
         /// Which host.
         host: HostId,
-        /// Whether the owner lets tasks run.
-        owner: OwnerState,
+        /// How it can be used now.
+        status: Status,
         /// Everything it holds. Unlike at joining, an attempt assigned a moment ago may still be on its way.
         held: Vec<Held>,
     },

@@ -1,7 +1,7 @@
 //! What happens when hosts come, report, fall silent and go.
 
 use common::attempt::{Held, Phase};
-use common::host::OwnerState;
+use common::host::{OwnerState, Status};
 use common::{AttemptId, HostId, Span, Speed};
 
 use crate::effect::{CopyReason, Effect, EndReason};
@@ -20,20 +20,20 @@ impl Scheduler {
         id: HostId,
         slots: u32,
         speed: Speed,
-        owner: OwnerState,
+        status: Status,
         held: &[Held],
         fx: &mut Vec<Effect>,
     ) {
         let host = self.hosts.entry(id, self.now);
         (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
-        self.hear(id, Some(owner));
+        self.hear(id, Some(status.owner));
         self.reindex(id);
         self.watch(id);
         self.reconcile(id, held, true, fx);
     }
 
-    pub(crate) fn on_host_heard(&mut self, id: HostId, owner: OwnerState, held: &[Held], fx: &mut Vec<Effect>) {
-        if self.hear(id, Some(owner)) {
+    pub(crate) fn on_host_heard(&mut self, id: HostId, status: Status, held: &[Held], fx: &mut Vec<Effect>) {
+        if self.hear(id, Some(status.owner)) {
             self.reconcile(id, held, false, fx);
         }
     }

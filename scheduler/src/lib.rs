@@ -6,6 +6,7 @@ mod attempts;
 mod dispatch;
 pub mod effect;
 pub mod event;
+pub mod experience;
 mod explain;
 mod host;
 mod host_events;
@@ -20,6 +21,7 @@ mod views;
 
 pub use effect::Effect;
 pub use event::Event;
+pub use experience::Experience;
 pub use explain::Explanation;
 pub use policy::{Policy, catalogue};
 pub use scheduler::Scheduler;

@@ -50,10 +50,11 @@ impl Scheduler {
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
             Event::JobForgotten { job } => self.on_job_forgotten(job),
-            Event::HostJoined { host, slots, speed, owner, held } => {
-                self.on_host_joined(host, slots, speed, owner, &held, fx);
+            Event::HostJoined { host, slots, speed, status, held } => {
+                self.on_host_joined(host, slots, speed, status, &held, fx);
             }
-            Event::HostHeard { host, owner, held } => self.on_host_heard(host, owner, &held, fx),
+            Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
+            Event::HostKnown { .. } | Event::Learned(_) => {}
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),

@@ -18,6 +18,14 @@ pub struct Settings {
     pub max_prefetch: u32,
     /// The most attempts of one task that may live at a time (default 2).
     pub max_copies: u32,
+    /// What starting a task costs beside its work, on any host, as predictions take it (default 0; Kondo et al. 2004,
+    /// section 3.1, have 40 s).
+    pub start_cost: Span,
+    /// How often hosts report, as predictions take it (default 60 s).
+    pub heartbeat: Span,
+    /// Whether a slot whose attempt was stopped is free only once its host reports without it (as in Kondo et al. 2004,
+    /// where hosts learn of it with their next heartbeat), and not at once (default).
+    pub stops_when_reported: bool,
 }
 
 impl Settings {
@@ -36,6 +44,9 @@ impl Default for Settings {
             prefetch_window: Span::from_millis(100),
             max_prefetch: 1_024,
             max_copies: 2,
+            start_cost: Span::ZERO,
+            heartbeat: Span::from_secs(60),
+            stops_when_reported: false,
         }
     }
 }

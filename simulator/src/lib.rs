@@ -2,5 +2,6 @@
 //! hosts, owners and availability traces, the oracle and the reproductions of the papers are not here yet.
 
 mod replay;
+pub mod trace;
 
 pub use replay::{Record, replay};

@@ -42,7 +42,7 @@ mod tests {
             host: HostId(1),
             slots: 2,
             speed: Speed::REFERENCE,
-            owner: OwnerState::Away,
+            status: OwnerState::Away.into(),
             held: Vec::new(),
         };
         let events =

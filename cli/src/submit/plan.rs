@@ -151,6 +151,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         priority: args.priority.unwrap_or(0),
         policy,
         estimate: args.estimate.map(Dur::span),
+        checkpoint: false,
     })
 }
 

@@ -30,7 +30,9 @@ impl Core {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
-            Effect::Start { host, attempt, limit, why } => return self.on_start(host, attempt, limit, &why),
+            Effect::Start { host, attempt, limit, report_every: _, why } => {
+                return self.on_start(host, attempt, limit, &why);
+            }
             Effect::Stop { host, attempt, why } => self.mail(host).stop.push((attempt, why.to_string())),
             Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
             Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),

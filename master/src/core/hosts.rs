@@ -80,7 +80,7 @@ impl Core {
         host.heard = Some(now);
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
-        self.step(Event::HostJoined { host: id, slots, speed, owner, held })?;
+        self.step(Event::HostJoined { host: id, slots, speed, status: owner.into(), held })?;
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
         let incarnation = self.incarnation;
@@ -128,7 +128,7 @@ impl Core {
         held: Vec<Held>,
     ) -> Result<(), StoreError> {
         self.mail(host).beat = true;
-        self.on_event(host, session, Event::HostHeard { host, owner, held })
+        self.on_event(host, session, Event::HostHeard { host, status: owner.into(), held })
     }
 
     /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the other, after the

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{Held, Outcome, Phase};
-use common::host::OwnerState;
+use common::host::{OwnerState, Status};
 use common::job::Rules;
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
@@ -217,13 +217,13 @@ impl Model {
                     self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 }
             }
-            Event::HostJoined { host, slots, owner, .. } => {
+            Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
                 let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 (host.slots, host.owner) = (*slots as usize, *owner);
                 (host.joined, host.connected, host.left) = (true, true, false);
                 (host.silent_since, host.health) = (self.now, Health::Alive);
             }
-            Event::HostHeard { host, owner, .. } | Event::OwnerChanged { host, owner } => {
+            Event::HostHeard { host, status: Status { owner, .. }, .. } | Event::OwnerChanged { host, owner } => {
                 self.hear(*host, Some(*owner));
             }
             Event::AttemptsMoved { host, .. }
@@ -333,7 +333,7 @@ impl Model {
             Effect::JobRefused { job, .. } => {
                 assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
             }
-            Effect::Start { host, attempt, limit, why } => self.on_start(*host, *attempt, *limit, why),
+            Effect::Start { host, attempt, limit, why, .. } => self.on_start(*host, *attempt, *limit, why),
             Effect::Stop { host, attempt, why } => {
                 assert!(self.is_live(*host, *attempt), "live effects: {attempt} is stopped, but not live on {host}");
                 let ended = Effect::Ended { host: *host, attempt: *attempt, why: why.clone() };

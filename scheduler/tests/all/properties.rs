@@ -102,7 +102,7 @@ impl Fleet {
         (worker.connected, worker.slots) = (true, slots);
         let (owner, held) = (self.owner(host), self.list(host));
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
-        self.send(Event::HostJoined { host, slots, speed, owner, held });
+        self.send(Event::HostJoined { host, slots, speed, status: owner.into(), held });
     }
 
     /// The phases that a worker with so many slots and such an owner would report.
@@ -147,7 +147,7 @@ impl Fleet {
             2 | 3 => self.join(host, u32::from(b % 4)),
             4 if connected => {
                 let (owner, held) = (self.owner(host), self.list(host));
-                self.send(Event::HostHeard { host, owner, held });
+                self.send(Event::HostHeard { host, status: owner.into(), held });
             }
             5..=8 if connected => self.complete(host, b),
             9 | 10 => self.progress(host),
@@ -200,7 +200,7 @@ impl Fleet {
                 let listed = |attempt| Held { attempt, phase, ran: Span::ZERO, progress: Some(f32::NAN) };
                 held.extend(self.any_attempt(a).map(listed));
                 let owner = self.owner(host);
-                self.send(Event::HostHeard { host, owner, held });
+                self.send(Event::HostHeard { host, status: owner.into(), held });
             }
             21 => {
                 let Some(attempt) = self.any_attempt(b) else { return };

@@ -111,7 +111,7 @@ impl World {
 
     pub(crate) fn heard(&mut self, host: HostId, held: Vec<Held>) -> Vec<Effect> {
         let owner = self.scheduler.host(host).map_or(OwnerState::Away, |host| host.owner);
-        self.send(Event::HostHeard { host, owner, held })
+        self.send(Event::HostHeard { host, status: owner.into(), held })
     }
 
     /// A heartbeat that lists everything on the books, in its present phase.
@@ -267,7 +267,7 @@ impl HostDraft<'_> {
     pub(crate) fn joins_with(self) -> (HostId, Vec<Effect>) {
         let speed = Speed::new(self.speed).expect("a positive speed");
         let (host, slots, owner, held) = (self.id, self.slots, self.owner, self.held);
-        (host, self.world.send(Event::HostJoined { host, slots, speed, owner, held }))
+        (host, self.world.send(Event::HostJoined { host, slots, speed, status: owner.into(), held }))
     }
 }
 
