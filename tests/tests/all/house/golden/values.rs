@@ -192,6 +192,7 @@ fn spec() -> JobSpec {
     command.stdout = Capture::File(template("%{TASK_ID}.out"));
     command.stderr = Capture::Discard;
     let rules = Rules {
+        checkpoint: true,
         retries: 2,
         max_losses: 4,
         timeout: Some(Span(60_000_000)),
