@@ -223,6 +223,8 @@ pub(crate) struct Index {
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
+    /// How many hosts of each speed take work.
+    usable_speeds: BTreeMap<Speed, u32>,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.
@@ -240,6 +242,17 @@ impl Index {
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= host.usable.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
+            if let Some((_, speed)) = host.usable
+                && let Some(hosts) = self.usable_speeds.get_mut(&speed)
+            {
+                *hosts -= 1;
+                if *hosts == 0 {
+                    self.usable_speeds.remove(&speed);
+                }
+            }
+            if let Some((_, speed)) = usable {
+                *self.usable_speeds.entry(speed).or_default() += 1;
+            }
             host.usable = usable;
         }
         let ready = takes_work && host.free_slots() > 0;
@@ -278,6 +291,11 @@ impl Index {
         if let Some(at) = at {
             self.backlogs.insert((at, host.id));
         }
+    }
+
+    /// Speed of the fastest host that takes work, busy or not.
+    pub(crate) fn fastest(&self) -> Option<Speed> {
+        self.usable_speeds.last_key_value().map(|(speed, _)| *speed)
     }
 
     /// Mean speed of the slots that take work.
