@@ -9,7 +9,7 @@ mod outcome;
 mod run;
 mod simulator;
 
-pub use course::World;
+pub use course::{Interval, World};
 pub use outcome::{AttemptStory, Fate, Outcome, RunError};
 pub use run::Run;
 pub use simulator::Simulator;

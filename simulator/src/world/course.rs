@@ -19,6 +19,17 @@ pub struct World {
     end: Time,
 }
 
+/// A time between two failures of a host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// When it began, in seconds since the trace's start.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+    /// What a task could have done, in seconds on a dedicated host of speed 1.
+    pub work_s: f64,
+}
+
 /// A host's next stretch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
@@ -86,6 +97,19 @@ impl World {
     pub fn ready_hosts(&self, at_s: f64) -> usize {
         let at = Time(Span::from_secs_f64(at_s).0);
         self.courses.iter().filter(|course| course.at(at).ready()).count()
+    }
+
+    /// The stretches between two failures of a host, so far as they lie between two times, in seconds since the trace's
+    /// start.
+    pub fn intervals(&self, host: usize, from_s: f64, to_s: f64) -> impl Iterator<Item = Interval> + '_ {
+        let time = |s: f64| Time(Span::from_secs_f64(s).0);
+        let (from, to, course) = (time(from_s), time(to_s), &self.courses[host]);
+        let begins = course.stretches.iter().filter(|stretch| stretch.up && stretch.up_since == stretch.start);
+        let parts = begins.map(move |first| (first.start.max(from), first.down_at.min(to)));
+        parts.filter(|(start, end)| start < end).map(|(start, end)| {
+            let work_s = (course.at(end).cpu_s(end) - course.at(start).cpu_s(start)) * course.speed.factor();
+            Interval { start_s: start.secs(), end_s: end.secs(), work_s }
+        })
     }
 
     pub(super) fn end(&self) -> Time {

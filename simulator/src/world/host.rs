@@ -5,7 +5,7 @@ use common::attempt::{Held, Phase};
 use common::host::YieldReason;
 use common::{AttemptId, Span, Time};
 
-use super::course::{Course, Stretch};
+use super::course::Stretch;
 use super::outcome::Fate;
 
 /// No time: what is not planned.
@@ -90,14 +90,14 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Processor seconds that it has had by `now`.
-    pub(super) fn cpu_s(&self, course: &Course, now: Time) -> f64 {
-        if now <= self.from { 0.0 } else { (course.at(now).cpu_s(now) - self.from_cpu_s).max(0.0) }
+    /// Processor seconds that it has had by `now`, a time in this stretch of its host.
+    pub(super) fn cpu_s(&self, stretch: &Stretch, now: Time) -> f64 {
+        if now <= self.from { 0.0 } else { (stretch.cpu_s(now) - self.from_cpu_s).max(0.0) }
     }
 
     /// The part of the task that is done by `now`.
-    pub(super) fn done(&self, course: &Course, now: Time) -> f64 {
-        (self.part + self.part_per_s * self.cpu_s(course, now)).min(1.0)
+    pub(super) fn done(&self, stretch: &Stretch, now: Time) -> f64 {
+        (self.part + self.part_per_s * self.cpu_s(stretch, now)).min(1.0)
     }
 
     /// For how long it has run by `now`, suspensions not counted.
@@ -106,13 +106,13 @@ impl Attempt {
     }
 
     /// What its host says of it.
-    pub(super) fn held(&self, course: &Course, stretch: &Stretch, now: Time) -> Held {
+    pub(super) fn held(&self, stretch: &Stretch, now: Time) -> Held {
         let phase = match stretch.ready() {
             _ if now < self.from => Phase::Staging,
             true => Phase::Running,
             false => Phase::Suspended(YieldReason::InUse),
         };
-        let progress = Some(self.done(course, now) as f32);
+        let progress = Some(self.done(stretch, now) as f32);
         Held { attempt: self.id, phase, ran: self.ran(stretch, now), progress }
     }
 }

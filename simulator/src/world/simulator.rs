@@ -288,8 +288,8 @@ impl<'a, 'r> Live<'a, 'r> {
             }
             !stopped
         });
-        let (course, stretch) = (&self.world.courses[place], self.stretch(place));
-        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(course, &stretch, self.now)).collect();
+        let stretch = self.stretch(place);
+        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
         self.hear(place, said);
@@ -329,19 +329,20 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         let mut effects = std::mem::take(&mut self.sim.effects);
         self.scheduler.step(self.now, event, &mut effects);
-        for effect in effects.drain(..) {
+        for effect in &effects {
             self.on_effect(effect);
         }
+        effects.clear();
         self.sim.effects = effects;
     }
 
-    fn on_effect(&mut self, effect: Effect) {
+    fn on_effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::Start { host, attempt, report_every, .. } => self.start(host, attempt, report_every),
-            Effect::Stop { host, attempt, .. } => self.stop(host, attempt),
-            Effect::Abandon { host, attempts } => attempts.into_iter().for_each(|a| self.stop(host, a)),
+            Effect::Start { host, attempt, report_every, .. } => self.start(*host, *attempt, *report_every),
+            Effect::Stop { host, attempt, .. } => self.stop(*host, *attempt),
+            Effect::Abandon { host, attempts } => attempts.iter().for_each(|attempt| self.stop(*host, *attempt)),
             Effect::Ended { attempt, .. } => {
-                let live = &mut self.sim.tasks[task(attempt)].live;
+                let live = &mut self.sim.tasks[task(*attempt)].live;
                 *live = live.saturating_sub(1);
             }
             Effect::TaskSettled { task: id, settled: Settled::Finished(_) } => {
@@ -349,7 +350,7 @@ impl<'a, 'r> Live<'a, 'r> {
                 self.outcome.completions_s.push(self.now.since(self.start).secs());
             }
             Effect::JobSettled { .. } => self.settled = true,
-            Effect::JobRefused { why, .. } => self.refused = Some(why),
+            Effect::JobRefused { why, .. } => self.refused = Some(why.clone()),
             _ => {}
         }
     }
@@ -425,7 +426,7 @@ impl<'a, 'r> Live<'a, 'r> {
     /// The part of its task that an attempt had done at its host's last heartbeat.
     fn shipped(&self, attempt: &Attempt) -> f64 {
         let beat = self.sim.hosts[attempt.host as usize].last_beat(self.now);
-        if beat < attempt.began { 0.0 } else { attempt.done(&self.world.courses[attempt.host as usize], beat) }
+        if beat < attempt.began { 0.0 } else { attempt.done(self.world.courses[attempt.host as usize].at(beat), beat) }
     }
 
     /// The scheduler wants an attempt to end. Its host learns of it with its next heartbeat.
@@ -447,7 +448,9 @@ impl<'a, 'r> Live<'a, 'r> {
             let part = &mut self.sim.tasks[task(attempt.id)].part;
             *part = part.max(shipped);
         }
-        let cpu_s = attempt.cpu_s(&self.world.courses[attempt.host as usize], now);
+        let place = attempt.host as usize;
+        let at = self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, now);
+        let cpu_s = attempt.cpu_s(at, now);
         self.outcome.cpu_s += cpu_s;
         if fate != Fate::Delivered {
             self.outcome.wasted_cpu_s += cpu_s;
