@@ -3,9 +3,10 @@
 use common::attempt::Outcome;
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 
-use crate::effect::{CancelReason, Effect, EndReason, Settled, Verdict};
+use crate::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::host::Load;
 use crate::job::{Job, Record};
+use crate::policy::replication::Class;
 use crate::scheduler::Scheduler;
 
 /// What the end of an attempt is charged to.
@@ -31,7 +32,8 @@ impl Scheduler {
     ) -> Option<HostId> {
         self.hear(host, None);
         let success = outcome.success();
-        let Some((load, speed)) = self.hosts.deliver(host, attempt, success, self.now) else {
+        let Some((load, speed)) = self.hosts.deliver(host, attempt, success, self.now).filter(|(l, _)| !l.stopping)
+        else {
             self.on_late_end(host, attempt, success, fx);
             return None;
         };
@@ -94,7 +96,7 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.close(index) else { return };
         for copy in record.live.iter().filter(|copy| copy.attempt != attempt) {
-            self.hosts.take(copy.host, copy.attempt, self.now);
+            self.hosts.stop(copy.host, copy.attempt, self.now, self.settings.stops_when_reported);
             stop(copy.host, copy.attempt, EndReason::Outrun(attempt.number), fx);
         }
         job.finished.insert(index);
@@ -105,7 +107,7 @@ impl Scheduler {
 
     /// Takes an attempt off the books that did not end by itself.
     pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
-        let Some(load) = self.hosts.take(host, attempt, self.now) else { return };
+        let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.get_mut(&host) {
             host.lost += 1;
@@ -126,14 +128,20 @@ impl Scheduler {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.records.get_mut(&index) else { return };
-        record.end(attempt, &why, charge == Charge::Loss);
+        let primary = record.end(attempt, &why, charge == Charge::Loss);
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),
             Charge::Nothing => {}
         }
         let settled = match record {
-            Record { live, .. } if !live.is_empty() => None,
+            Record { live, .. } if !live.is_empty() => {
+                if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
+                    let of = live[0].attempt.number;
+                    job.want_copy(index, of, Class::Primary, CopyReason::PrimaryLost, self.settings.max_copies);
+                }
+                None
+            }
             Record { failures, .. } if *failures > job.rules.retries => Some(Settled::Failed(attempt, why)),
             Record { losses, .. } if *losses > job.rules.max_losses => Some(Settled::LostTooOften(*losses)),
             _ => {
@@ -177,7 +185,7 @@ impl Scheduler {
             let Some(record) = job.close(index) else { continue };
             job.numbers.insert(index, record.attempts);
             for copy in &record.live {
-                self.hosts.take(copy.host, copy.attempt, self.now);
+                self.hosts.stop(copy.host, copy.attempt, self.now, self.settings.stops_when_reported);
                 stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
             }
         }

@@ -2,12 +2,15 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::HostId;
+use common::{HostId, Incarnation, Time};
 
-use crate::effect::{Effect, StartReason};
-use crate::host::Load;
+use crate::effect::{CopyReason, Effect, StartReason};
+use crate::host::{Hosts, Load};
 use crate::job::Job;
+use crate::policy::placement::Scene;
+use crate::policy::replication::{Class, Replicated};
 use crate::scheduler::Scheduler;
+use crate::settings::Settings;
 
 /// A backlog is taken back after this many looks without a delivery. One is not enough: the caller itself may have
 /// stood still for so long, with deliveries in its queue behind the tick.
@@ -17,52 +20,36 @@ impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
         self.place_waiting(fx);
-        self.rescue(fx);
+        self.place_copies(fx);
         if let Some(host) = delivered {
             self.prefetch(host, fx);
         }
     }
 
-    /// Waiting tasks to free slots, job by job; a job whose policy wants none of the ready hosts lets the next one try.
+    /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
+    /// of the ready hosts lets the next one try.
     fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut next = self.jobs.lines.waiting.first().copied();
         while let Some(rank) = next
             && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-            let placement = job.policy.placement;
-            while let Some(host) = placement.propose(&self.hosts.index.ready)
-                && let Some((index, why)) = job.pop_waiting()
-            {
-                Starter { hosts: &mut self.hosts, now: self.now, incarnation: self.incarnation }
-                    .start(job, index, host, why, fx);
-            }
+            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).place(job, fx);
             self.jobs.lines.sync(job);
             next = self.jobs.lines.waiting.range((Excluded(rank), Unbounded)).next().copied();
         }
     }
 
-    /// Copies of stuck tasks to slots that no waiting task took.
-    fn rescue(&mut self, fx: &mut Vec<Effect>) {
-        let mut next = self.jobs.lines.rescue.first().copied();
+    /// Copies to slots that no waiting task took.
+    fn place_copies(&mut self, fx: &mut Vec<Effect>) {
+        let mut next = self.jobs.lines.copying.first().copied();
         while let Some(rank) = next
             && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-            let policy = job.policy;
-            while let Some(host) = policy.placement.propose(&self.hosts.index.ready)
-                && let Some(index) = job.stuck.first().copied()
-                && let Some(record) = job.records.get(&index)
-                && let Some(original) = record.live.first()
-                && let Some(reason) = policy.replication.propose(record.live.iter().map(|copy| copy.hold_up))
-            {
-                let why = StartReason::Duplicate(original.attempt.number, reason);
-                Starter { hosts: &mut self.hosts, now: self.now, incarnation: self.incarnation }
-                    .start(job, index, host, why, fx);
-                job.refresh(index, self.settings.max_copies);
-            }
+            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).copy(job, fx);
             self.jobs.lines.sync(job);
-            next = self.jobs.lines.rescue.range((Excluded(rank), Unbounded)).next().copied();
+            next = self.jobs.lines.copying.range((Excluded(rank), Unbounded)).next().copied();
         }
     }
 
@@ -82,8 +69,7 @@ impl Scheduler {
         let room = most.saturating_sub(host.books.len() as u64).min(share);
         for _ in 0..room {
             let Some((index, why)) = job.pop_waiting() else { break };
-            Starter { hosts: &mut self.hosts, now: self.now, incarnation: self.incarnation }
-                .start(job, index, id, why, fx);
+            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).start(job, index, id, why, fx);
         }
         self.jobs.lines.sync(job);
         if room > 0
@@ -116,25 +102,92 @@ impl Scheduler {
 
 /// What starting an attempt needs beside its job.
 struct Starter<'a> {
-    hosts: &'a mut crate::host::Hosts,
-    now: common::Time,
-    incarnation: common::Incarnation,
+    hosts: &'a mut Hosts,
+    settings: &'a Settings,
+    now: Time,
+    incarnation: Incarnation,
 }
 
-impl Starter<'_> {
-    /// Puts one more attempt of a task on all books and says so.
-    fn start(&mut self, job: &mut Job, index: u32, id: HostId, why: StartReason, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.table.get_mut(&id) else { return };
-        let Some(attempt) = job.begin(index, id, self.incarnation) else { return };
+impl<'a> Starter<'a> {
+    fn of(hosts: &'a mut Hosts, settings: &'a Settings, now: Time, incarnation: Incarnation) -> Self {
+        Self { hosts, settings, now, incarnation }
+    }
+
+    fn scene(&self, job: &Job) -> Scene<'_> {
+        job.scene(self.now, self.settings, self.hosts)
+    }
+
+    /// What waits goes to the hosts that the job's policy proposes, until it wants none.
+    fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        let placement = job.policy.placement;
+        let mut plan = std::mem::take(&mut job.plan);
+        placement.prepare(&self.scene(job), &mut plan);
+        job.plan = plan;
+        loop {
+            let scene = self.scene(job);
+            if let Some((index, wish)) = job.wishes.first_primary() {
+                let Some(host) = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host)) else { return };
+                job.wishes.remove(index);
+                self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
+            } else if job.waiting() > 0 {
+                let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return };
+                let spare = scene.hosts.index.ready.len() > job.waiting();
+                let Some((index, why)) = job.pop_waiting() else { return };
+                let Some(number) = self.start(job, index, host, why, fx) else { return };
+                if spare && job.policy.replication.overlap().is_some() {
+                    job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The copies that the job wants, the most urgent first, to the hosts that its policy proposes.
+    fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        let placement = job.policy.placement;
+        let mut plan = std::mem::take(&mut job.plan);
+        placement.prepare(&self.scene(job), &mut plan);
+        job.plan = plan;
+        if job.policy.replication.overlap() == Some(Replicated::Running) && self.hosts.index.ready.len() > job.waiting()
+        {
+            job.want_copies_of_all(self.settings.max_copies);
+        }
+        while let Some((index, class, wish)) = job.wishes.first() {
+            let scene = self.scene(job);
+            let Some(host) = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host)) else { return };
+            job.wishes.remove(index);
+            let primary = class == Class::Primary;
+            let why = StartReason::Duplicate(wish.of, wish.why);
+            self.begin(job, index, host, primary, why, fx);
+            job.refresh(index, self.settings.max_copies);
+        }
+    }
+
+    /// Starts a task that waits, or whose primary attempt was lost.
+    fn start(&mut self, job: &mut Job, index: u32, id: HostId, why: StartReason, fx: &mut Vec<Effect>) -> Option<u32> {
+        self.begin(job, index, id, true, why, fx)
+    }
+
+    /// Puts one more attempt of a task on all books and says so; gives its number.
+    fn begin(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        id: HostId,
+        primary: bool,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        let host = self.hosts.table.get_mut(&id)?;
+        let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
         host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
         self.hosts.index.update(host, self.now);
-        fx.push(Effect::Start {
-            host: id,
-            attempt,
-            limit: job.policy.limits.limit(&job.rules),
-            report_every: None,
-            why,
-        });
+        let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
+        job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
+        let (limit, report_every) = (job.policy.limits.limit(&job.rules), job.policy.reports());
+        fx.push(Effect::Start { host: id, attempt, limit, report_every, why });
+        Some(attempt.number)
     }
 }

@@ -148,6 +148,14 @@ pub enum CopyReason {
     Suspended(YieldReason),
     /// Heartbeats of its host are missing.
     Suspect,
+    /// It is a copy itself, whose original was lost.
+    PrimaryLost,
+    /// More hosts are ready than tasks wait.
+    Spare,
+    /// The task was not done by the predicted end of its job.
+    TimedOut,
+    /// That is expected to bring the end of the job forward by so much.
+    Gain(Span),
 }
 
 /// Why an attempt is live no more.
@@ -226,6 +234,10 @@ impl fmt::Display for CopyReason {
         match self {
             CopyReason::Suspended(reason) => write!(f, "which is suspended ({reason})"),
             CopyReason::Suspect => write!(f, "whose host misses heartbeats"),
+            CopyReason::PrimaryLost => write!(f, "in place of a lost one"),
+            CopyReason::Spare => write!(f, "since more hosts are ready than tasks wait"),
+            CopyReason::TimedOut => write!(f, "which was not done by the predicted end of the job"),
+            CopyReason::Gain(span) => write!(f, "which should bring the end of the job {span} forward"),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Scheduler {
             }
             tasks.push((self.why_no_slot(), waiting));
         }
-        let hosts = self.hosts.table.iter().map(|(id, host)| (*id, why_passed_over(host, job))).collect();
+        let hosts = self.hosts.table.iter().map(|(id, host)| (*id, self.why_passed_over(host, job))).collect();
         Some(Explanation { tasks, hosts })
     }
 
@@ -85,15 +85,23 @@ fn kind(host: &Host) -> &'static str {
     }
 }
 
-fn why_passed_over(host: &Host, job: &Job) -> String {
-    let slots = plural(host.slots as usize, "slot");
-    match (kind(host), host.reason()) {
-        ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
-        ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
-        ("ready", _) => format!("ready: {} of {slots} free", host.free_slots()),
-        ("draining", _) => "draining: gets no new work".to_owned(),
-        (kind, Some(reason)) => format!("{kind}: {reason}"),
-        (kind, None) => kind.to_owned(),
+impl Scheduler {
+    fn why_passed_over(&self, host: &Host, job: &Job) -> String {
+        let slots = plural(host.slots as usize, "slot");
+        match (kind(host), host.reason()) {
+            ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
+            ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
+            ("ready", _) => {
+                let scene = job.scene(self.now, &self.settings, &self.hosts);
+                match job.policy.placement.objection(&scene, &job.plan, host) {
+                    Some(why) => format!("ready: {why}"),
+                    None => format!("ready: {} of {slots} free", host.free_slots()),
+                }
+            }
+            ("draining", _) => "draining: gets no new work".to_owned(),
+            (kind, Some(reason)) => format!("{kind}: {reason}"),
+            (kind, None) => kind.to_owned(),
+        }
     }
 }
 

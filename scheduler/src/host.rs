@@ -8,6 +8,8 @@ use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::effect::{CopyReason, Effect};
+use crate::experience::TrackRecord;
+use crate::fleet::Fleet;
 use crate::policy::placement::ReadyHosts;
 
 /// A host.
@@ -16,7 +18,14 @@ pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
+    /// How it was available on earlier days.
+    pub(crate) record: Option<TrackRecord>,
     pub(crate) owner: OwnerState,
+    /// The part of a slot's processor that tasks can have, as last said.
+    pub(crate) cpu: f64,
+    /// Since when it has been up, and its owner as now.
+    pub(crate) up_since: Time,
+    pub(crate) owner_since: Time,
     pub(crate) presence: Presence,
     pub(crate) draining: bool,
     pub(crate) liveness: Liveness,
@@ -43,6 +52,8 @@ pub(crate) struct Host {
     ready: Option<(Time, Speed)>,
     /// Its slots as counted among the usable ones.
     usable: Option<(u32, Speed)>,
+    /// Its speed and rate as counted in the fleet.
+    counted: Option<(Speed, Option<TrackRecord>)>,
     /// Attempts that succeeded here, and that were lost with it, in this incarnation.
     pub(crate) finished: u64,
     pub(crate) lost: u64,
@@ -87,6 +98,8 @@ pub(crate) struct Load {
     pub(crate) progress: Option<f32>,
     pub(crate) assigned: Time,
     pub(crate) duplicate: bool,
+    /// Whether it was told to stop, and only its host does not know yet.
+    pub(crate) stopping: bool,
     /// The host's `beat` when the attempt was assigned or last listed.
     pub(crate) seen: u32,
 }
@@ -94,7 +107,15 @@ pub(crate) struct Load {
 impl Load {
     /// What has just been given to a host, after its list number `beat`.
     pub(crate) fn assigned(now: Time, duplicate: bool, beat: u32) -> Self {
-        Self { phase: Phase::Queued, ran: Span::ZERO, progress: None, assigned: now, duplicate, seen: beat }
+        Self {
+            phase: Phase::Queued,
+            ran: Span::ZERO,
+            progress: None,
+            assigned: now,
+            duplicate,
+            stopping: false,
+            seen: beat,
+        }
     }
 }
 
@@ -105,7 +126,11 @@ impl Host {
             id,
             slots: 0,
             speed: Speed::REFERENCE,
+            record: None,
             owner: OwnerState::Away,
+            cpu: 1.0,
+            up_since: now,
+            owner_since: now,
             presence: Presence::Awaited,
             draining: false,
             liveness: Liveness::Alive,
@@ -121,6 +146,7 @@ impl Host {
             since: now,
             ready: None,
             usable: None,
+            counted: None,
             finished: 0,
             lost: 0,
         }
@@ -197,6 +223,10 @@ pub(crate) struct Index {
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
+    /// How many hosts of each speed take work.
+    usable_speeds: BTreeMap<Speed, u32>,
+    /// All hosts whose speed is known.
+    pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.
     touched: Vec<HostId>,
 }
@@ -212,6 +242,17 @@ impl Index {
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= host.usable.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
+            if let Some((_, speed)) = host.usable
+                && let Some(hosts) = self.usable_speeds.get_mut(&speed)
+            {
+                *hosts -= 1;
+                if *hosts == 0 {
+                    self.usable_speeds.remove(&speed);
+                }
+            }
+            if let Some((_, speed)) = usable {
+                *self.usable_speeds.entry(speed).or_default() += 1;
+            }
             host.usable = usable;
         }
         let ready = takes_work && host.free_slots() > 0;
@@ -252,6 +293,11 @@ impl Index {
         }
     }
 
+    /// Speed of the fastest host that takes work, busy or not.
+    pub(crate) fn fastest(&self) -> Option<Speed> {
+        self.usable_speeds.last_key_value().map(|(speed, _)| *speed)
+    }
+
     /// Mean speed of the slots that take work.
     pub(crate) fn mean_speed(&self) -> Option<f64> {
         (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
@@ -262,6 +308,18 @@ impl Hosts {
     /// The host, made if it is not there.
     pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
         self.table.entry(id).or_insert_with(|| Box::new(Host::awaited(id, now)))
+    }
+
+    /// The host's speed, or its record, is known now.
+    pub(crate) fn count(&mut self, id: HostId) {
+        let Some(host) = self.table.get_mut(&id) else { return };
+        let counted = Some((host.speed, host.record));
+        if host.counted != counted {
+            if let Some((speed, record)) = std::mem::replace(&mut host.counted, counted) {
+                self.index.fleet.remove(speed, record);
+            }
+            self.index.fleet.add(host.speed, host.record);
+        }
     }
 
     pub(crate) fn get(&mut self, id: HostId) -> Option<&mut Host> {
@@ -301,6 +359,15 @@ impl Hosts {
         host.finished += u64::from(success);
         self.index.update(host, now);
         Some((load, host.speed))
+    }
+
+    /// A live attempt is to end. Its slot is free at once, or only when the host reports without it.
+    pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
+        let load = self.table.get_mut(&id).and_then(|host| host.books.get_mut(&attempt));
+        match load {
+            Some(load) if when_reported => load.stopping = true,
+            _ => drop(self.take(id, attempt, now)),
+        }
     }
 
     /// Takes a live attempt off the host's books.

@@ -2,9 +2,10 @@
 
 use common::attempt::{Held, Phase};
 use common::host::{OwnerState, Status};
-use common::{AttemptId, HostId, Span, Speed};
+use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::effect::{CopyReason, Effect, EndReason};
+use crate::experience::TrackRecord;
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::job::{EndedCopy, Jobs, LiveCopy};
 use crate::scheduler::Scheduler;
@@ -26,7 +27,9 @@ impl Scheduler {
     ) {
         let host = self.hosts.entry(id, self.now);
         (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
+        self.hosts.count(id);
         self.hear(id, Some(status.owner));
+        self.note_status(id, status);
         self.reindex(id);
         self.watch(id);
         self.reconcile(id, held, true, fx);
@@ -34,8 +37,24 @@ impl Scheduler {
 
     pub(crate) fn on_host_heard(&mut self, id: HostId, status: Status, held: &[Held], fx: &mut Vec<Effect>) {
         if self.hear(id, Some(status.owner)) {
+            self.note_status(id, status);
             self.reconcile(id, held, false, fx);
         }
+    }
+
+    /// What earlier days say of it.
+    pub(crate) fn on_host_known(&mut self, id: HostId, speed: Speed, record: Option<TrackRecord>) {
+        let host = self.hosts.entry(id, self.now);
+        (host.speed, host.record) = (speed, record);
+        self.hosts.count(id);
+    }
+
+    fn note_status(&mut self, id: HostId, status: Status) {
+        let now = self.now;
+        let ago = |span: Span| Time(now.0.saturating_sub(span.0));
+        let Some(host) = self.hosts.get(id) else { return };
+        host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
+        (host.up_since, host.owner_since) = (ago(status.up_for), ago(status.owner_for));
     }
 
     /// Compares what the host lists with its books. What is listed and not on them is taken back if it once was there
@@ -57,8 +76,8 @@ impl Scheduler {
             }
         }
         if listed < host.books.len() {
-            let patience = if joining { 1 } else { MISSING_BEATS };
-            let missing = host.books.iter().filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience);
+            let patience = |load: &Load| if joining || load.stopping { 1 } else { MISSING_BEATS };
+            let missing = host.books.iter().filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience(load));
             for attempt in missing.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
                 self.lose(id, attempt, EndReason::Forgotten, fx);
             }
@@ -90,7 +109,7 @@ impl Scheduler {
         record.losses -= u32::from(ended.charged);
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
-        record.live.push(LiveCopy { attempt, host: id, suspended: false, hold_up });
+        record.live.push(LiveCopy { attempt, host: id, primary: !duplicate, suspended: false, hold_up });
         job.requeued.remove(index);
         host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
         job.refresh(index, max_copies);
@@ -190,6 +209,9 @@ impl Scheduler {
         let owner = owner.unwrap_or(host.owner);
         let revived = host.liveness != Liveness::Alive;
         if revived || owner != host.owner {
+            if owner != host.owner {
+                host.owner_since = self.now;
+            }
             (host.liveness, host.owner) = (Liveness::Alive, owner);
             self.on_host_turned(id);
         }

@@ -5,21 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, TaskId};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
 use crate::effect::{CopyReason, EndReason, StartReason};
+use crate::host::Hosts;
 use crate::pace::Pace;
+use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::policy::ordering::Rank;
+use crate::policy::placement::Scene;
+use crate::policy::replication::{Class, Replicated, Urgency};
+use crate::settings::Settings;
+use crate::wishes::{Wish, Wishes};
 
 /// How many ended attempts of an unsettled task are remembered with their hosts, so that a late result still counts.
 const REMEMBERED: usize = 32;
+/// A user's estimate that is off by more than this factor is dropped for what was measured.
+const FAR_OFF: f64 = 1.5;
 
 /// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) rules: Rules,
-    pub(crate) policy: &'static Policy,
+    pub(crate) policy: Policy,
     pub(crate) rank: Rank,
     total: u64,
     /// Waiting tasks that have had no attempt.
@@ -30,8 +38,12 @@ pub(crate) struct Job {
     pub(crate) records: BTreeMap<u32, Record>,
     /// How many tasks have live attempts, all suspended.
     suspended: u64,
-    /// Tasks that the policy would copy, had it a slot to spare.
-    pub(crate) stuck: BTreeSet<u32>,
+    /// Copies that the policy would start, had it a slot to spare.
+    pub(crate) wishes: Wishes,
+    /// When running attempts are to be copied if their tasks are not done, with their numbers.
+    pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
+    /// What the policy remembers.
+    pub(crate) plan: Plan,
     pub(crate) finished: IdSet,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
@@ -42,7 +54,8 @@ pub(crate) struct Job {
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
     in_line: bool,
-    in_rescue_line: bool,
+    in_copy_line: bool,
+    alarm: Option<Time>,
 }
 
 /// A tried, unsettled task.
@@ -63,6 +76,8 @@ pub(crate) struct Record {
     /// The attempt whose end made the task wait, and whether that was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
+    /// Speed of the host that its primary attempt was last given to.
+    pub(crate) primary_speed: Option<Speed>,
 }
 
 /// A live attempt, as its task sees it; the rest is on the books of its host.
@@ -70,6 +85,8 @@ pub(crate) struct Record {
 pub(crate) struct LiveCopy {
     pub(crate) attempt: AttemptId,
     pub(crate) host: HostId,
+    /// Whether it is the original, or stands in its place.
+    pub(crate) primary: bool,
     pub(crate) suspended: bool,
     /// What keeps it from going on.
     pub(crate) hold_up: Option<CopyReason>,
@@ -94,15 +111,16 @@ impl Record {
         Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
     }
 
-    /// Takes a live attempt off and remembers it.
-    pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) {
-        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return };
-        let host = self.live.remove(at).host;
+    /// Takes a live attempt off and remembers it; says whether it was the primary one.
+    pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
+        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return false };
+        let LiveCopy { host, primary, .. } = self.live.remove(at);
         let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), *why == EndReason::Returned);
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
         self.ended.push(EndedCopy { attempt, host, delivered, charged, returned });
+        primary
     }
 
     /// Why the next attempt is started while none lives.
@@ -116,7 +134,7 @@ impl Record {
 
 impl Job {
     /// A job none of whose tasks was tried.
-    pub(crate) fn new(rules: Rules, policy: &'static Policy, rank: Rank, tasks: IdSet) -> Self {
+    pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             rules,
             policy,
@@ -126,7 +144,9 @@ impl Job {
             requeued: IdSet::new(),
             records: BTreeMap::new(),
             suspended: 0,
-            stuck: BTreeSet::new(),
+            wishes: Wishes::default(),
+            timeouts: BTreeSet::new(),
+            plan: Plan::default(),
             finished: IdSet::new(),
             failed: IdSet::new(),
             cancelled: IdSet::new(),
@@ -135,7 +155,8 @@ impl Job {
             duplicates: 0,
             pace: Pace::default(),
             in_line: false,
-            in_rescue_line: false,
+            in_copy_line: false,
+            alarm: None,
         }
     }
 
@@ -197,7 +218,13 @@ impl Job {
     }
 
     /// Puts a live attempt on the task's record and counts it.
-    pub(crate) fn begin(&mut self, index: u32, host: HostId, incarnation: Incarnation) -> Option<AttemptId> {
+    pub(crate) fn begin(
+        &mut self,
+        index: u32,
+        (host, speed): (HostId, Speed),
+        primary: bool,
+        incarnation: Incarnation,
+    ) -> Option<AttemptId> {
         let record = self.records.get_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
@@ -206,7 +233,10 @@ impl Job {
         if record.live.capacity() == 0 {
             record.live.reserve_exact(1);
         }
-        record.live.push(LiveCopy { attempt, host, suspended: false, hold_up: None });
+        record.live.push(LiveCopy { attempt, host, primary, suspended: false, hold_up: None });
+        if primary {
+            record.primary_speed = Some(speed);
+        }
         Some(attempt)
     }
 
@@ -218,12 +248,15 @@ impl Job {
             record.suspended = suspended;
             if suspended { self.suspended += 1 } else { self.suspended -= 1 }
         }
-        let room = record.live.len() < max_copies as usize;
+        let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
-        if room && self.policy.replication.propose(hold_ups).is_some() {
-            self.stuck.insert(index);
-        } else if !self.stuck.is_empty() {
-            self.stuck.remove(&index);
+        match (self.policy.replication.rescue(hold_ups), record.live.first()) {
+            (Some(why), Some(copy)) if !full => {
+                let wish = Wish { of: copy.attempt.number, why };
+                self.wishes.add(index, Urgency { class: Class::Duplicate, speed: Speed::REFERENCE }, wish);
+            }
+            _ if full || self.policy.replication.rescues() => self.wishes.remove(index),
+            _ => {}
         }
     }
 
@@ -234,10 +267,84 @@ impl Job {
             self.requeued.remove(index);
         }
         self.suspended -= u64::from(record.suspended);
-        if !self.stuck.is_empty() {
-            self.stuck.remove(&index);
-        }
+        self.wishes.remove(index);
         Some(record)
+    }
+
+    /// What a task takes, in seconds on a host of speed 1: as the user estimates, unless what was measured is far from
+    /// that; else as measured.
+    pub(crate) fn task_work_s(&self) -> Option<f64> {
+        let estimate = self.rules.estimate.map(Span::secs).filter(|estimate_s| *estimate_s > 0.0);
+        match (estimate, self.pace.mean_work_s()) {
+            (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => Some(mean_s),
+            (None, measured) => measured,
+            (estimate, _) => estimate,
+        }
+    }
+
+    /// Whether it has use for slots that no waiting task takes.
+    fn wants_copies(&self) -> bool {
+        let all_running = self.policy.replication.overlap() == Some(Replicated::Running);
+        !self.wishes.is_empty() || all_running && !self.records.is_empty()
+    }
+
+    /// What its policy sees.
+    pub(crate) fn scene<'a>(&self, now: Time, settings: &'a Settings, hosts: &'a Hosts) -> Scene<'a> {
+        Scene {
+            now,
+            settings,
+            hosts,
+            waiting: self.waiting() + self.wishes.primaries(),
+            unsettled: self.fresh.len() + self.records.len() as u64,
+            finished: self.finished.len(),
+            work_s: self.task_work_s(),
+        }
+    }
+
+    /// Whether a live attempt of the task is on this host.
+    pub(crate) fn is_on(&self, index: u32, host: HostId) -> bool {
+        self.records.get(&index).is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
+    }
+
+    /// Wants a copy of each task that has only one live attempt.
+    pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
+        let single = |record: &Record| if let [copy] = record.live[..] { Some(copy.attempt.number) } else { None };
+        let singles: Vec<_> = self.records.iter().filter_map(|(i, record)| Some((*i, single(record)?))).collect();
+        for (index, number) in singles {
+            self.want_copy(index, number, Class::Duplicate, CopyReason::Spare, max_copies);
+        }
+    }
+
+    /// When it is to be looked at though nothing happens.
+    fn next_alarm(&self) -> Option<Time> {
+        if self.settled() {
+            return None;
+        }
+        let timeout = self.timeouts.first().map(|(at, ..)| *at);
+        timeout.into_iter().chain(self.plan.review).min()
+    }
+
+    /// The time of its alarm has come.
+    pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
+        self.plan.review = self.plan.review.filter(|at| *at > now);
+        while let Some((at, index, number)) = self.timeouts.first().copied()
+            && at <= now
+        {
+            self.timeouts.pop_first();
+            let live = |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
+            if self.records.get(&index).filter(live).is_some() {
+                self.want_copy(index, number, Class::Duplicate, CopyReason::TimedOut, max_copies);
+            }
+        }
+    }
+
+    /// Wants a copy of a task, unless it has as many as it may.
+    pub(crate) fn want_copy(&mut self, index: u32, of: u32, class: Class, why: CopyReason, max_copies: u32) {
+        let Some(record) = self.records.get(&index) else { return };
+        if (record.live.len() as u64) < u64::from(max_copies) && !record.live.is_empty() {
+            let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
+            self.wishes.add(index, Urgency { class, speed }, Wish { of, why });
+        }
     }
 
     /// Marks a task without live attempts as waiting.
@@ -245,6 +352,7 @@ impl Job {
         if let Some(record) = self.records.get_mut(&index) {
             record.after = after;
             self.requeued.insert(index);
+            self.wishes.remove(index);
         }
     }
 }
@@ -275,16 +383,26 @@ pub(crate) struct Jobs {
 pub(crate) struct Lines {
     /// Jobs with waiting tasks.
     pub(crate) waiting: BTreeSet<Rank>,
-    /// Jobs with stuck tasks.
-    pub(crate) rescue: BTreeSet<Rank>,
+    /// Jobs that want copies.
+    pub(crate) copying: BTreeSet<Rank>,
+    /// When jobs are to be looked at though nothing happened.
+    pub(crate) alarms: BTreeSet<(Time, JobId)>,
 }
 
 impl Lines {
     /// Puts the job where it belongs, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
-        let waits = !job.fresh.is_empty() || !job.requeued.is_empty();
+        let waits = !job.fresh.is_empty() || !job.requeued.is_empty() || job.wishes.first_primary().is_some();
         line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
-        line_up(&mut self.rescue, &mut job.in_rescue_line, !job.stuck.is_empty(), job.rank);
+        let wants = job.wants_copies();
+        line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);
+        let alarm = job.next_alarm();
+        if alarm != job.alarm {
+            if let Some(old) = std::mem::replace(&mut job.alarm, alarm) {
+                self.alarms.remove(&(old, job.rank.job));
+            }
+            self.alarms.extend(alarm.map(|at| (at, job.rank.job)));
+        }
     }
 }
 

@@ -34,6 +34,7 @@ impl Scheduler {
     }
 
     fn enter(&mut self, id: JobId, mut job: Job) {
+        job.plan.entered = self.now;
         self.jobs.arrivals += 1;
         self.jobs.lines.sync(&mut job);
         self.jobs.table.insert(id, job);
@@ -85,7 +86,7 @@ impl Scheduler {
             let load = Load { phase, ..Load::assigned(now, duplicate, host.beat) };
             host.books.insert(attempt, load);
             let hold_up = host.hold_up(phase);
-            record.live.push(LiveCopy { attempt, host: host_id, suspended: false, hold_up });
+            record.live.push(LiveCopy { attempt, host: host_id, primary: !duplicate, suspended: false, hold_up });
             self.reindex(host_id);
             self.watch(host_id);
         }
@@ -122,6 +123,17 @@ impl Scheduler {
         job.fresh.union_with(&untried);
         self.jobs.lines.sync(job);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
+    }
+
+    /// Looks at the jobs whose time has come.
+    pub(crate) fn on_alarms(&mut self) {
+        while let Some((at, id)) = self.jobs.lines.alarms.first().copied()
+            && at <= self.now
+            && let Some(job) = self.jobs.table.get_mut(&id)
+        {
+            job.on_alarm(self.now, self.settings.max_copies);
+            self.jobs.lines.sync(job);
+        }
     }
 
     /// Only settled jobs are forgotten: nothing of others may be lost.

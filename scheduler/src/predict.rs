@@ -23,6 +23,17 @@ pub struct Outlook {
     pub mean_speed: f64,
 }
 
+/// The makespan of `tasks` tasks of `work_s` (seconds on a host of speed 1) on `hosts` hosts of mean rate `rate` (work
+/// per second), each task with `start_cost` beside its work: wr = ceil(T / N) (s / r) of Kondo et al. 2004, section 5.2,
+/// with the start cost in each round, which the paper's formula leaves open. None without hosts.
+pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span) -> Option<Span> {
+    if hosts == 0 || rate <= 0.0 {
+        return None;
+    }
+    let round_s = work_s / rate + start_cost.secs();
+    Some(Span::from_secs_f64(tasks.div_ceil(hosts) as f64 * round_s))
+}
+
 /// The time until the last task is done; none where no slot could do it.
 pub fn time_left(outlook: &Outlook) -> Option<Span> {
     let longest_s = outlook.left_s.iter().copied().fold(0.0, f64::max);

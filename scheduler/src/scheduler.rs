@@ -39,7 +39,8 @@ impl Scheduler {
     /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
         let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
-        checks.into_iter().chain(backlogs).map(|(at, _)| *at).min()
+        let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
+        checks.into_iter().chain(backlogs).map(|(at, _)| *at).chain(alarm).min()
     }
 
     /// Handles the event; says which host has just finished something and so may want more short tasks.
@@ -54,7 +55,8 @@ impl Scheduler {
                 self.on_host_joined(host, slots, speed, status, &held, fx);
             }
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
-            Event::HostKnown { .. } | Event::Learned(_) => {}
+            Event::HostKnown { host, speed, record } => self.on_host_known(host, speed, record),
+            Event::Learned(_) => {}
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),
@@ -68,6 +70,7 @@ impl Scheduler {
             Event::MasterPaused { span } => self.on_master_paused(span),
             Event::Tick => {
                 self.on_tick(fx);
+                self.on_alarms();
                 self.recall(fx);
             }
         }

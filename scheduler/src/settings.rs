@@ -16,7 +16,7 @@ pub struct Settings {
     pub prefetch_window: Span,
     /// The most attempts that a host may hold beyond its slots (default 1,024).
     pub max_prefetch: u32,
-    /// The most attempts of one task that may live at a time (default 2).
+    /// The most attempts of one task that may live at a time (default 6).
     pub max_copies: u32,
     /// What starting a task costs beside its work, on any host, as predictions take it (default 0; Kondo et al. 2004,
     /// section 3.1, have 40 s).
@@ -43,7 +43,7 @@ impl Default for Settings {
             lease: Span::from_secs(15 * 60),
             prefetch_window: Span::from_millis(100),
             max_prefetch: 1_024,
-            max_copies: 2,
+            max_copies: 6,
             start_cost: Span::ZERO,
             heartbeat: Span::from_secs(60),
             stops_when_reported: false,

@@ -146,7 +146,7 @@ impl Scheduler {
     /// finished one nor an estimate), where no host takes work, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
-        let task_work_s = task_work_s(job)?;
+        let task_work_s = job.task_work_s()?;
         let mut ahead_work_s = 0.0;
         for rank in self.jobs.lines.waiting.range(..job.rank) {
             let ahead = self.jobs.table.get(&rank.job)?;
@@ -171,14 +171,9 @@ impl Scheduler {
     }
 }
 
-/// What a task of the job takes, in seconds on a host of speed 1: as measured, or else as the user estimates.
-fn task_work_s(job: &Job) -> Option<f64> {
-    job.pace.mean_work_s().or(job.rules.estimate.map(Span::secs))
-}
-
 /// The same for a job that may be unknown: then like the one that asks.
 fn task_work_s_or(job: &Job, otherwise: f64) -> f64 {
-    task_work_s(job).unwrap_or(otherwise)
+    job.task_work_s().unwrap_or(otherwise)
 }
 
 pub(crate) fn waiting(job: &Job) -> IdSet {

@@ -1,7 +1,11 @@
 //! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are made from it.
 
-use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
+use common::Span;
 use common::job::DEFAULT_POLICY;
+
+use super::placement::{ExclPred, ExclS, PriCrWait};
+use super::replication::{Dup, Replicated, Requeue, Timeout};
+use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
 
 static CATALOGUE: &[Policy] = &[
     Policy {
@@ -11,11 +15,6 @@ static CATALOGUE: &[Policy] = &[
                   that would idle otherwise.",
         placement: Placement::PriCr,
         replication: Replication::Rescue,
-        parameters: &[Parameter {
-            name: "max_copies",
-            default: "2 attempts",
-            meaning: "live attempts of one task, the first included (the master's setting)",
-        }],
         ..BASE
     },
     Policy {
@@ -31,7 +30,77 @@ static CATALOGUE: &[Policy] = &[
         placement: Placement::PriCr,
         ..BASE
     },
+    Policy {
+        name: "PRI-CR-WAIT",
+        source: "Kondo et al. 2004, section 4",
+        summary: "PRI-CR, after ten minutes in which hosts are collected, or ten ready hosts for each task.",
+        placement: Placement::PriCrWait(PriCrWait { wait: Span::from_secs(600), ratio: 10.0 }),
+        parameters: &[
+            Parameter { name: "wait", default: "600 s", meaning: "longest wait for more ready hosts" },
+            Parameter { name: "ratio", default: "10", meaning: "ready hosts per waiting task that end the wait" },
+        ],
+        ..BASE
+    },
+    Policy {
+        name: "PRI-HISTORY",
+        source: "Kondo et al. 2004, section 4",
+        summary: "Hosts first that used to stay up for at least a task's work; among them by work done per second.",
+        placement: Placement::PriHistory,
+        ..BASE
+    },
+    excl_s("EXCL-S1.5", 1.5, "1.5"),
+    excl_s("EXCL-S1", 1.0, "1"),
+    excl_s("EXCL-S.5", 0.5, "0.5"),
+    excl_s("EXCL-S.25", 0.25, "0.25"),
+    Policy {
+        name: "EXCL-PRED",
+        source: "Kondo et al. 2004, section 5.2",
+        summary: "PRI-CR without the hosts that would be done after the predicted end of the job.",
+        parameters: &[REVERT],
+        ..PRED
+    },
+    Policy {
+        name: "EXCL-PRED-DUP",
+        source: "Kondo et al. 2004, section 6",
+        summary: "EXCL-PRED; tasks that start while more hosts are ready than tasks wait are copied.",
+        replication: Replication::Dup(Dup { which: Replicated::Started, requeue: Requeue::Any }),
+        parameters: &[
+            REVERT,
+            REQUEUE,
+            Parameter {
+                name: "copies",
+                default: "started",
+                meaning: "which tasks are copied once hosts are to spare: those `started` from then on, or also the \
+                          `running` ones",
+            },
+        ],
+        ..PRED
+    },
+    Policy {
+        name: "EXCL-PRED-TO",
+        source: "Kondo et al. 2004, section 6",
+        summary: "EXCL-PRED; a task that is not done by the end predicted when it started is copied.",
+        replication: Replication::Timeout(Timeout { chain: true, requeue: Requeue::Any }),
+        parameters: &[
+            REVERT,
+            REQUEUE,
+            Parameter { name: "chain", default: "yes", meaning: "whether copies have a timeout too (`yes` or `no`)" },
+        ],
+        ..PRED
+    },
 ];
+
+const REVERT: Parameter = Parameter {
+    name: "revert",
+    default: "0",
+    meaning: "how long before the predicted end slow hosts are taken again, in task times on a mean host",
+};
+
+const REQUEUE: Parameter = Parameter {
+    name: "requeue",
+    default: "any",
+    meaning: "which lost copies are started again at once while another one lives: `any`, the `primary`, or `never`",
+};
 
 /// What rows have in common unless they say otherwise.
 const BASE: Policy = Policy {
@@ -47,17 +116,42 @@ const BASE: Policy = Policy {
     parameters: &[],
 };
 
+/// What the rows of the makespan prediction have in common.
+const PRED: Policy = Policy { placement: Placement::ExclPred(ExclPred { revert: 0.0 }), ..BASE };
+
+const fn excl_s(name: &'static str, sds: f64, default: &'static str) -> Policy {
+    Policy {
+        name,
+        source: "Kondo et al. 2004, section 5.1",
+        summary: "PRI-CR without the hosts that are slow among all hosts.",
+        placement: Placement::ExclS(ExclS { sds }),
+        parameters: match default.as_bytes() {
+            b"1.5" => &[Parameter { default: "1.5", ..SDS }],
+            b"1" => &[Parameter { default: "1", ..SDS }],
+            b"0.5" => &[Parameter { default: "0.5", ..SDS }],
+            _ => &[Parameter { default: "0.25", ..SDS }],
+        },
+        ..BASE
+    }
+}
+
+const SDS: Parameter = Parameter {
+    name: "sds",
+    default: "",
+    meaning: "standard deviations of the clock rates below their mean at which a host is too slow",
+};
+
 /// Every policy, the default one first.
 pub fn catalogue() -> &'static [Policy] {
     CATALOGUE
 }
 
-/// The policy of this name.
-pub fn policy(name: &str) -> Option<&'static Policy> {
-    CATALOGUE.iter().find(|policy| policy.name == name)
+/// The policy of this name, with the parameters that it gives; none where that makes no sense (see [`super::parse`]).
+pub fn policy(name: &str) -> Option<Policy> {
+    super::parse(name).ok()
 }
 
 /// The policy of jobs that ask for none.
-pub(crate) fn default_policy() -> &'static Policy {
-    &CATALOGUE[0]
+pub(crate) fn default_policy() -> Policy {
+    CATALOGUE[0]
 }

@@ -2,10 +2,13 @@
 //! the named compositions rows of one [`catalogue()`]. Answers see plain values or a read-only view and propose; the
 //! scheduler checks and applies.
 
+use common::Span;
+
 pub mod admission;
 pub mod catalogue;
 pub mod limits;
 pub mod ordering;
+mod parse;
 pub mod placement;
 pub mod replication;
 pub mod width;
@@ -14,12 +17,13 @@ pub use admission::Admission;
 pub use catalogue::{catalogue, policy};
 pub use limits::Limits;
 pub use ordering::Ordering;
+pub use parse::{BadPolicy, parse};
 pub use placement::Placement;
 pub use replication::Replication;
 pub use width::Width;
 
 /// A row of the catalogue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
     /// What people give to `--policy`.
     pub name: &'static str,
@@ -55,6 +59,11 @@ pub struct Parameter {
 }
 
 impl Policy {
+    /// How often a host should report while it holds an attempt of a job with this policy, where that matters.
+    pub fn reports(&self) -> Option<Span> {
+        None
+    }
+
     /// The six questions, each with this policy's answer.
     pub fn answers(&self) -> [(&'static str, &'static str); 6] {
         [

@@ -1,0 +1,29 @@
+//! What a policy remembers of a job between steps. Which parts are used is the policy's business.
+
+use common::{Span, Time};
+
+/// A job's plan.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    /// When the job was let in.
+    pub(crate) entered: Time,
+    /// Whether the wait for more hosts is over.
+    pub(crate) waited: bool,
+    /// The end that was predicted last.
+    pub(crate) forecast: Option<Forecast>,
+    /// When placement is to be looked at again though nothing happened.
+    pub(crate) review: Option<Time>,
+}
+
+/// A predicted end (Kondo et al. 2004, section 5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Forecast {
+    /// When the job should be through.
+    pub(crate) finish: Time,
+    /// From when on slow hosts are taken too.
+    pub(crate) reverts: Time,
+    /// A task's time on a mean host, the start included.
+    pub(crate) task: Span,
+    /// How many finished tasks call for another prediction.
+    pub(crate) next: u64,
+}

@@ -1,0 +1,101 @@
+//! How people name a policy: `NAME`, or `NAME:parameter=value:parameter=value`, upper or lower case. The parameters that
+//! a row has are those of its table row.
+
+use common::Span;
+
+use super::placement::Placement;
+use super::replication::{Replicated, Replication, Requeue};
+use super::{Policy, catalogue};
+
+/// Why a policy cannot be had as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadPolicy {
+    /// The catalogue has no row of this name.
+    #[error("there is no policy `{0}`")]
+    Unknown(String),
+    /// The row has no such parameter.
+    #[error("the policy {policy} has no parameter `{parameter}`; it has {has}")]
+    NoSuchParameter {
+        /// The row.
+        policy: &'static str,
+        /// What was asked for.
+        parameter: String,
+        /// What it has.
+        has: String,
+    },
+    /// The value cannot be read, or makes no sense.
+    #[error("`{value}` is not a value for `{parameter}`: {wanted}")]
+    BadValue {
+        /// The parameter.
+        parameter: &'static str,
+        /// What was given.
+        value: String,
+        /// What can be given.
+        wanted: &'static str,
+    },
+}
+
+/// The policy that this names.
+///
+/// # Errors
+/// If there is none of this name, or if it has no such parameters or values.
+pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap_or_default();
+    let row = catalogue().iter().find(|row| row.name.eq_ignore_ascii_case(name));
+    let mut policy = *row.ok_or_else(|| BadPolicy::Unknown(name.to_owned()))?;
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let Some(parameter) = policy.parameters.iter().find(|parameter| parameter.name == key) else {
+            let names: Vec<_> = policy.parameters.iter().map(|parameter| parameter.name).collect();
+            let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(BadPolicy::NoSuchParameter { policy: policy.name, parameter: key.to_owned(), has });
+        };
+        let name = parameter.name;
+        policy.set(name, value).map_err(|wanted| BadPolicy::BadValue {
+            parameter: name,
+            value: value.to_owned(),
+            wanted,
+        })?;
+    }
+    Ok(policy)
+}
+
+type Wanted = &'static str;
+
+fn number(value: &str, least: f64, most: f64, wanted: Wanted) -> Result<f64, Wanted> {
+    value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or(wanted)
+}
+
+fn one_of<T: Copy>(value: &str, choices: &[(&str, T)], wanted: Wanted) -> Result<T, Wanted> {
+    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or(wanted)
+}
+
+impl Policy {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        match (name, &mut self.placement, &mut self.replication) {
+            ("wait", Placement::PriCrWait(p), _) => {
+                p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
+            }
+            ("ratio", Placement::PriCrWait(p), _) => p.ratio = number(value, 0.0, 1e9, "a number of at least 0")?,
+            ("sds", Placement::ExclS(p), _) => p.sds = number(value, -1e3, 1e3, "a number")?,
+            ("revert", Placement::ExclPred(p), _) => p.revert = number(value, 0.0, 1e3, "a number of at least 0")?,
+            ("requeue", _, Replication::Dup(r)) => r.requeue = requeue(value)?,
+            ("requeue", _, Replication::Timeout(r)) => r.requeue = requeue(value)?,
+            ("copies", _, Replication::Dup(r)) => {
+                let choices = [("started", Replicated::Started), ("running", Replicated::Running)];
+                r.which = one_of(value, &choices, "`started` or `running`")?;
+            }
+            ("chain", _, Replication::Timeout(r)) => {
+                r.chain = one_of(value, &[("yes", true), ("no", false)], "`yes` or `no`")?;
+            }
+            _ => return Err("the policy does not use it"),
+        }
+        Ok(())
+    }
+}
+
+fn requeue(value: &str) -> Result<Requeue, Wanted> {
+    let choices = [("any", Requeue::Any), ("primary", Requeue::Primary), ("never", Requeue::Never)];
+    one_of(value, &choices, "`any`, `primary` or `never`")
+}

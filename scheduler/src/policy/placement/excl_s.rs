@@ -1,0 +1,39 @@
+//! EXCL-S (Kondo et al. 2004, section 5.1): PRI-CR without the hosts whose clock rate lies more than so many standard
+//! deviations below the mean "over all hosts". Reading: all hosts that are known, present or not.
+//! Where no host that could take work is fast enough, the fastest of them is: a job must not wait for ever.
+
+use common::{HostId, Speed};
+
+use super::Scene;
+use crate::host::Host;
+
+/// Where the line lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExclS {
+    /// Standard deviations below the mean (the paper: 1.5, 1, 0.5 and 0.25).
+    pub sds: f64,
+}
+
+impl ExclS {
+    fn threshold(self, scene: &Scene<'_>) -> f64 {
+        let (mean, sd) = scene.hosts.index.fleet.speed_mean_sd();
+        let fastest = scene.hosts.index.fastest().map_or(0.0, Speed::factor);
+        (mean - self.sds * sd).min(fastest)
+    }
+
+    pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        let threshold = self.threshold(scene);
+        let fast = |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
+        scene.hosts.index.ready.by_speed().take_while(fast).map(|(_, host)| host).find(|host| fit(*host))
+    }
+
+    pub(super) fn objection(self, scene: &Scene<'_>, host: &Host) -> Option<String> {
+        let threshold = self.threshold(scene);
+        let (sds, speed) = (self.sds, host.speed);
+        (speed.factor() < threshold).then(|| {
+            format!(
+                "too slow: speed {speed} is below {threshold:.2}, which is {sds} standard deviations under the mean"
+            )
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! FCFS (Kondo et al. 2004, section 2.1): hosts in the order in which they became ready. Knows nothing of their speed.
+
+use common::HostId;
+
+use super::Scene;
+
+pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    scene.hosts.index.ready.by_since().find(|host| fit(*host))
+}

@@ -1,0 +1,149 @@
+//! On which ready host does the next task start, or on none yet? One file per answer; this one has what they share.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use common::{HostId, Span, Speed, Time};
+
+use crate::host::{Host, Hosts};
+use crate::plan::Plan;
+use crate::settings::Settings;
+
+mod excl_pred;
+mod excl_s;
+mod fcfs;
+mod pri_cr;
+mod pri_cr_wait;
+mod pri_history;
+
+pub use excl_pred::ExclPred;
+pub use excl_s::ExclS;
+pub use pri_cr_wait::PriCrWait;
+
+/// Which ready host is best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Placement {
+    /// The one that has been ready for longest.
+    Fcfs,
+    /// The fastest one.
+    PriCr,
+    /// The fastest one, after a wait for more hosts.
+    PriCrWait(PriCrWait),
+    /// The fastest of those that used to stay for long enough.
+    PriHistory,
+    /// The fastest one, unless it is slow among all hosts.
+    ExclS(ExclS),
+    /// The fastest one, unless it would be done after the predicted end of the job.
+    ExclPred(ExclPred),
+}
+
+/// The hosts with a free slot, in every order that an answer asks for.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyHosts {
+    by_since: BTreeSet<(Time, HostId)>,
+    by_speed: BTreeSet<(Reverse<Speed>, Time, HostId)>,
+}
+
+impl ReadyHosts {
+    pub(crate) fn insert(&mut self, host: HostId, since: Time, speed: Speed) {
+        self.by_since.insert((since, host));
+        self.by_speed.insert((Reverse(speed), since, host));
+    }
+
+    pub(crate) fn remove(&mut self, host: HostId, since: Time, speed: Speed) {
+        self.by_since.remove(&(since, host));
+        self.by_speed.remove(&(Reverse(speed), since, host));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_since.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.by_since.len() as u64
+    }
+
+    /// The one ready for longest first.
+    pub(crate) fn by_since(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.by_since.iter().map(|(_, host)| *host)
+    }
+
+    /// The fastest first; of equals the one ready for longest.
+    pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
+        self.by_speed.iter().map(|(speed, _, host)| (speed.0, *host))
+    }
+}
+
+/// What an answer sees.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) now: Time,
+    pub(crate) settings: &'a Settings,
+    pub(crate) hosts: &'a Hosts,
+    /// Tasks of the job that wait for a first or another attempt.
+    pub(crate) waiting: u64,
+    /// Tasks of the job that are not settled.
+    pub(crate) unsettled: u64,
+    /// Tasks of the job that are finished.
+    pub(crate) finished: u64,
+    /// Work of one task, in seconds on a host of speed 1, where it is known.
+    pub(crate) work_s: Option<f64>,
+}
+
+impl Scene<'_> {
+    /// How long a task takes on a free slot of this speed, the start included.
+    pub(crate) fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
+        self.settings.start_cost + Span::from_secs_f64(work_s / speed.factor())
+    }
+}
+
+impl Placement {
+    /// Brings the job's plan up to date before hosts are proposed.
+    pub(crate) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
+        match self {
+            Placement::PriCrWait(answer) => answer.prepare(scene, plan),
+            Placement::ExclPred(answer) => answer.prepare(scene, plan),
+            _ => {}
+        }
+    }
+
+    /// The host to take next, if `fit` has nothing against it; none where the job had better wait.
+    pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        match self {
+            Placement::Fcfs => fcfs::propose(scene, fit),
+            Placement::PriCr => pri_cr::propose(scene, fit),
+            Placement::PriCrWait(_) if !plan.waited => None,
+            Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
+            Placement::PriHistory => pri_history::propose(scene, fit),
+            Placement::ExclS(answer) => answer.propose(scene, fit),
+            Placement::ExclPred(answer) => answer.propose(scene, plan, fit),
+        }
+    }
+
+    /// Why a ready host is not taken though tasks wait; none where it would be.
+    pub(crate) fn objection(self, scene: &Scene<'_>, plan: &Plan, host: &Host) -> Option<String> {
+        match self {
+            Placement::PriCrWait(answer) => answer.objection(scene, plan),
+            Placement::ExclS(answer) => answer.objection(scene, host),
+            Placement::ExclPred(answer) => answer.objection(scene, plan, host),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Placement::Fcfs => "the host that has been ready for longest",
+            Placement::PriCr => "the fastest ready host; of equals the one that has been ready for longest",
+            Placement::PriCrWait(_) => "none until enough hosts are ready or the wait is over, then the fastest",
+            Placement::PriHistory => {
+                "first hosts whose availability intervals used to hold a whole task, then the others, by the work that \
+                 they did per second"
+            }
+            Placement::ExclS(_) => "the fastest ready host, never one that is too slow among all hosts",
+            Placement::ExclPred(_) => {
+                "the fastest ready host, unless it would be done after the predicted end of the job; from that end on \
+                 any"
+            }
+        }
+    }
+}

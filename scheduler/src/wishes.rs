@@ -1,0 +1,64 @@
+//! The copies that a job wants to start, the most urgent first. What is not here: why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::effect::CopyReason;
+use crate::policy::replication::{Class, Urgency};
+
+/// At most one wish for each task.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    ranked: BTreeSet<(Urgency, u32)>,
+    by_task: BTreeMap<u32, (Urgency, Wish)>,
+}
+
+/// A copy that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// The number of the attempt that is copied.
+    pub(crate) of: u32,
+    pub(crate) why: CopyReason,
+}
+
+impl Wishes {
+    /// Wants a copy of this task. An earlier wish stays if it is at least as urgent.
+    pub(crate) fn add(&mut self, task: u32, urgency: Urgency, wish: Wish) {
+        if self.by_task.get(&task).is_some_and(|(old, _)| *old <= urgency) {
+            return;
+        }
+        self.remove(task);
+        self.ranked.insert((urgency, task));
+        self.by_task.insert(task, (urgency, wish));
+    }
+
+    /// Wants no copy of this task any more.
+    pub(crate) fn remove(&mut self, task: u32) {
+        if self.by_task.is_empty() {
+            return;
+        }
+        if let Some((urgency, _)) = self.by_task.remove(&task) {
+            self.ranked.remove(&(urgency, task));
+        }
+    }
+
+    /// The most urgent one.
+    pub(crate) fn first(&self) -> Option<(u32, Class, Wish)> {
+        let (urgency, task) = self.ranked.first()?;
+        let (_, wish) = self.by_task.get(task)?;
+        Some((*task, urgency.class, *wish))
+    }
+
+    /// The most urgent one in place of a lost primary.
+    pub(crate) fn first_primary(&self) -> Option<(u32, Wish)> {
+        self.first().filter(|(_, class, _)| *class == Class::Primary).map(|(task, _, wish)| (task, wish))
+    }
+
+    /// How many wishes stand in place of a lost primary.
+    pub(crate) fn primaries(&self) -> u64 {
+        self.ranked.iter().take_while(|(urgency, _)| urgency.class == Class::Primary).count() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_task.is_empty()
+    }
+}
