@@ -133,9 +133,14 @@ impl Starter<'_> {
             let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
             self.begin(job, index, candidate.host, false, why, fx);
             let live = job.records.get(&index).map_or(0, |record| record.live.len());
-            gains.add(at, candidate.law, live < MOST_LIVE);
+            gains.add(at, candidate.law, live < self.most_live());
         }
         true
+    }
+
+    /// How many attempts of one task may live at a time.
+    fn most_live(&self) -> usize {
+        MOST_LIVE.min(self.settings.max_copies as usize)
     }
 
     /// The job's tasks with live attempts, and when those will be done.
@@ -144,10 +149,11 @@ impl Starter<'_> {
             let load = host.books.get(attempt)?;
             Some(self.foresight.law(host, load, work_s, self.settings.start_cost, self.now))
         };
+        let most = self.most_live();
         let running = job.records.iter().filter(|(_, record)| !record.live.is_empty());
         let open = running.map(|(task, record)| {
             let laws = record.live.iter().filter_map(|copy| law(self.hosts.table.get(&copy.host)?, &copy.attempt));
-            Open { task: *task, laws: laws.collect(), room: record.live.len() < MOST_LIVE }
+            Open { task: *task, laws: laws.collect(), room: record.live.len() < most }
         });
         open.collect()
     }
