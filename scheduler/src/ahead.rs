@@ -7,7 +7,7 @@ use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::experience::JobClass;
 use crate::foresight::Foresight;
-use crate::host::Host;
+use crate::host::{Host, Liveness};
 use crate::job::Job;
 use crate::laws::Law;
 use crate::policy::placement::Lookahead;
@@ -17,12 +17,20 @@ use crate::policy::replication::gain::{Gains, Open, Search};
 
 /// Copies are searched for at most so often.
 const TICK_S: f64 = 15.0;
+const TICKS_PER_TASK: f64 = 40.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
 /// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
 const ENDGAME: f64 = 0.1;
 const ENDGAME_PRICE: f64 = 0.4;
+
+/// A free slot, and how long a task takes there, in seconds.
+#[derive(Clone, Copy)]
+struct Slot {
+    host: HostId,
+    task_s: f64,
+}
 
 /// A ready host, as a job sees it. Times in seconds.
 struct Ready {
@@ -38,6 +46,10 @@ impl Starter<'_> {
     /// or where they are too short for that.
     pub(crate) fn place_ahead(&mut self, answer: Lookahead, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else { return false };
+        let arrivals = self.hosts.index.ready.arrivals;
+        if job.plan.declined.is_some_and(|(until, seen)| self.now < until && seen == arrivals) {
+            return true;
+        }
         let Some(mean_s) = self.mean_task_s(work_s) else { return false };
         if mean_s < answer.least_task_s {
             return false;
@@ -45,15 +57,20 @@ impl Starter<'_> {
         let slots = self.hosts.index.usable_slots.max(1) as f64;
         let per_host = job.scene(self.now, self.settings, self.hosts).unsettled as f64 / slots;
         job.plan.class.get_or_insert(JobClass::of(per_host, mean_s));
-        let ready = self.ready(work_s, mean_s);
         let waiting = job.waiting();
-        let end_s = self.queue_end_s(work_s, &ready, waiting);
-        for candidate in ready.iter().filter(|ready| ready.task_s <= end_s + 1.0) {
-            while self.hosts.table.get(&candidate.host).is_some_and(|host| host.free_slots() > 0) {
-                let Some((index, why)) = job.pop_waiting() else { return true };
-                self.start(job, index, candidate.host, why, fx);
-            }
+        let slots = self.ready_slots(work_s);
+        let end_s = 1.0 + self.queue_end_s(work_s, &slots, waiting);
+        let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
+        if good.len() as u64 > waiting {
+            good = self.ranked(good, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
         }
+        for host in good {
+            let Some((index, why)) = job.pop_waiting() else { return true };
+            self.start(job, index, host, why, fx);
+        }
+        let until = self.now + Span::from_secs_f64(TICK_S);
+        job.plan.declined = Some((until, arrivals));
+        job.plan.review = Some(until);
         true
     }
 
@@ -63,42 +80,48 @@ impl Starter<'_> {
         Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves.cpu))
     }
 
-    /// The ready hosts, the best one first.
-    fn ready(&self, work_s: f64, mean_s: f64) -> Vec<Ready> {
+    /// The free slots.
+    fn ready_slots(&self, work_s: f64) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
+        for host in self.hosts.index.ready.by_since().filter_map(|id| self.hosts.table.get(&id)) {
+            let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
+            slots.extend(std::iter::repeat_n(Slot { host: host.id, task_s }, host.free_slots()));
+        }
+        slots
+    }
+
+    /// Ready hosts, the best one first; one that is named twice is there twice.
+    fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, work_s: f64, mean_s: f64) -> Vec<Ready> {
         let curves = &self.foresight.curves;
         let of = |id: HostId| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
-            let place = Foresight::place(host, self.now);
-            let key = expected_s(task_s, mean_s, place, curves);
-            Some(Ready { host: id, task_s, key, law: Law::of(task_s, place, curves) })
+            let law = Law::of(task_s, Foresight::place(host, self.now), curves);
+            let key = expected_s(task_s, mean_s, &law, curves);
+            Some(Ready { host: id, task_s, key, law })
         };
-        let mut ready: Vec<_> = self.hosts.index.ready.by_since().filter_map(of).collect();
+        let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
         ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
         ready
     }
 
     /// By when, in seconds from now, all hosts together could complete the job's waiting tasks.
-    fn queue_end_s(&self, work_s: f64, ready: &[Ready], waiting: u64) -> f64 {
+    fn queue_end_s(&self, work_s: f64, free: &[Slot], waiting: u64) -> f64 {
         let fleet_speed = self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
         // No schedule is sooner than if the work could be divided at will.
         let least_s = waiting as f64 * work_s / fleet_speed;
-        if ready.iter().all(|ready| ready.task_s <= least_s) {
+        if free.iter().all(|slot| slot.task_s <= least_s) {
             return least_s;
         }
-        let mut servers = Vec::with_capacity(ready.len());
-        for Ready { host, task_s, .. } in ready {
-            let slots = self.hosts.table.get(host).map_or(0, |host| host.free_slots());
-            servers.extend(std::iter::repeat_n(Server { free_s: 0.0, task_s: *task_s }, slots));
-        }
-        for host in self.hosts.table.values().filter(|host| host.liveness == crate::host::Liveness::Alive) {
+        let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
+        for host in self.hosts.table.values().filter(|host| host.liveness == Liveness::Alive) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             for load in host.books.values() {
-                let law = self.foresight.law(host, load, work_s, self.settings.start_cost, self.now);
-                servers.push(Server { free_s: law.expected_s(&self.foresight.curves), task_s });
+                let free_s = self.foresight.expected_s(host, load, work_s, self.settings.start_cost, self.now);
+                servers.push(Server { free_s, task_s });
             }
         }
-        completion_s(&servers, waiting)
+        completion_s(&servers, waiting, least_s)
     }
 
     /// Copies the tasks whose copies gain enough. False where too little is known of the tasks.
@@ -109,11 +132,12 @@ impl Starter<'_> {
         if self.now < job.plan.search || job.duplicates as f64 + 1.0 > most {
             return true;
         }
-        let next = self.now + Span::from_secs_f64(TICK_S);
+        let next = self.now + Span::from_secs_f64(TICK_S.max(task_s / TICKS_PER_TASK));
         (job.plan.search, job.plan.review) = (next, Some(next));
-        let ready = self.ready(work_s, task_s);
+        let ready = self.ranked(self.hosts.index.ready.by_since(), work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
-        let begin_s = if job.waiting() > 0 { self.queue_end_s(work_s, &ready, job.waiting()) } else { 0.0 };
+        let begin_s =
+            if job.waiting() > 0 { self.queue_end_s(work_s, &self.ready_slots(work_s), job.waiting()) } else { 0.0 };
         let open = self.open(job, work_s);
         let undone = open.len() as u64 + job.waiting();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;

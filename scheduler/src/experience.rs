@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::survival::{Curve, LifeTable};
+use crate::survival::{Curve, LifeTable, Tabulated};
 
 /// How one host was available over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -57,10 +57,13 @@ impl Experience {
     /// What follows from it.
     pub(crate) fn curves(&self) -> Curves {
         let resumption = self.resumption.curve();
+        let suspension = self.suspension.curve();
+        let stretch = 1.0 + resumption.mean_s() / suspension.mean_s();
         Curves {
             failure: self.failure.curve(),
-            suspension: self.suspension.curve(),
-            resumption,
+            suspension,
+            stretch,
+            resumption: Tabulated::of(&resumption),
             cpu: (self.cpu.1 / self.cpu.0).clamp(0.05, 1.0),
             mean_suspension_s: resumption.mean_s(),
         }
@@ -72,10 +75,12 @@ impl Experience {
 pub(crate) struct Curves {
     pub(crate) failure: Curve,
     pub(crate) suspension: Curve,
-    pub(crate) resumption: Curve,
+    pub(crate) resumption: Tabulated,
     /// The part of a processor that tasks get while they can run, on average.
     pub(crate) cpu: f64,
     pub(crate) mean_suspension_s: f64,
+    /// By how much suspensions lengthen what runs, as a factor.
+    pub(crate) stretch: f64,
 }
 
 /// What a copy must gain to be worth its start, as a part of a task's time on a mean host; learned so that copies stay

@@ -127,19 +127,33 @@ impl Foresight {
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
+    /// When a live attempt should be done, in seconds from now, suspensions at their mean.
+    pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+        let left_s = self.left_s(host, load, work_s, start_cost, now);
+        match host.owner {
+            OwnerState::Away => left_s * self.curves.stretch,
+            OwnerState::Present(_) => left_s + (0.7 * age_s(host.owner_since, now)).max(60.0),
+        }
+    }
+
     /// The law of a live attempt's end.
     pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
+        let left_s = self.left_s(host, load, work_s, start_cost, now);
+        let mut law = Law::of(left_s, Self::place(host, now), &self.curves);
+        if host.liveness != Liveness::Alive {
+            law.alive *= SILENT;
+        }
+        law
+    }
+
+    /// What a live attempt still needs where it is, in seconds, suspensions not counted.
+    fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
         let full_s = work_s / (host.speed.factor() * self.share(host));
         let done = self.done(host, load, work_s, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - full_s;
-        let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
-        let mut law = Law::of(left_s, Self::place(host, now), &self.curves);
-        if host.liveness != Liveness::Alive {
-            law.alive *= SILENT;
-        }
-        law
+        left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 })
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) review: Option<Time>,
     /// From when on copies are to be looked for again.
     pub(crate) search: Time,
+    /// Up to when, and up to which ready host, lookahead wants none of the ready hosts.
+    pub(crate) declined: Option<(Time, u64)>,
     /// What kind of job it is, once hosts were there for it.
     pub(crate) class: Option<JobClass>,
 }

@@ -45,11 +45,14 @@ pub enum Placement {
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
     by_since: BTreeSet<(Time, HostId)>,
+    /// How many hosts have ever become ready.
+    pub(crate) arrivals: u64,
     by_speed: BTreeSet<(Reverse<Speed>, Time, HostId)>,
 }
 
 impl ReadyHosts {
     pub(crate) fn insert(&mut self, host: HostId, since: Time, speed: Speed) {
+        self.arrivals += 1;
         self.by_since.insert((since, host));
         self.by_speed.insert((Reverse(speed), since, host));
     }

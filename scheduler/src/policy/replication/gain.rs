@@ -18,7 +18,7 @@ pub struct Gain {
 }
 
 /// Points of time at which probabilities are computed.
-const POINTS: usize = 36;
+const POINTS: usize = 24;
 /// A probability that is not told apart from 1.
 const CERTAIN: f64 = 1e-6;
 
