@@ -26,6 +26,10 @@ pub(crate) struct Host {
     /// Since when it has been up, and its owner as now.
     pub(crate) up_since: Time,
     pub(crate) owner_since: Time,
+    /// From when on it is watched in that, and when its processor share was last said.
+    pub(crate) up_seen: Time,
+    pub(crate) owner_seen: Time,
+    pub(crate) cpu_seen: Time,
     pub(crate) presence: Presence,
     pub(crate) draining: bool,
     pub(crate) liveness: Liveness,
@@ -97,6 +101,10 @@ pub(crate) struct Load {
     pub(crate) ran: Span,
     pub(crate) progress: Option<f32>,
     pub(crate) assigned: Time,
+    /// When its host last reported it, if ever.
+    pub(crate) noted: Option<Time>,
+    /// The part of its task that was done when it started, from a checkpoint.
+    pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
     /// Whether it was told to stop, and only its host does not know yet.
     pub(crate) stopping: bool,
@@ -111,6 +119,8 @@ impl Load {
             phase: Phase::Queued,
             ran: Span::ZERO,
             progress: None,
+            noted: None,
+            resumed: 0.0,
             assigned: now,
             duplicate,
             stopping: false,
@@ -131,6 +141,9 @@ impl Host {
             cpu: 1.0,
             up_since: now,
             owner_since: now,
+            up_seen: now,
+            owner_seen: now,
+            cpu_seen: now,
             presence: Presence::Awaited,
             draining: false,
             liveness: Liveness::Alive,
