@@ -7,6 +7,6 @@ mod measure;
 mod stats;
 
 pub use grid::{Contender, Grid, GridError, Job, KONDO_JOBS, Row, Site, Source, SourceError};
-pub use history::{BUSINESS_HOURS_S, track_records};
+pub use history::{BUSINESS_HOURS_S, experience_of, track_records};
 pub use measure::{Figure, Reading, Summary, summarize};
 pub use stats::{Interval, geometric_mean};

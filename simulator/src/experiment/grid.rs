@@ -206,6 +206,7 @@ impl Grid<'_> {
         let eve = portion.day.checked_sub(1).map(|eve| self.trace(site, eve)).transpose()?;
         let records = eve.map(|eve| track_records(&World::new(&eve)));
         let world = World::new(&trace);
+        let watches: Vec<bool> = self.contenders.iter().map(|who| reports(&who.policy)).collect();
         let mut rows = Vec::new();
         for (number, start_s) in self.starts(portion.day).into_iter().enumerate() {
             for (job, size) in self.jobs.iter().enumerate() {
@@ -215,6 +216,7 @@ impl Grid<'_> {
                     let run = Run {
                         shuffle: Some(shuffle),
                         checkpoint: who.checkpoint,
+                        watch: watches[contender],
                         experience: site.experience,
                         records: records.as_deref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
@@ -259,6 +261,11 @@ impl Grid<'_> {
         starts.sort_by(f64::total_cmp);
         starts
     }
+}
+
+/// Whether a policy looks at what hosts say of their processors.
+fn reports(policy: &str) -> bool {
+    scheduler::policy::parse(policy).is_ok_and(|policy| policy.reports().is_some())
 }
 
 /// One run; the optimum itself is a contender without a policy.

@@ -1,8 +1,9 @@
 //! What earlier days say of hosts. What is not here: what policies make of it.
 
+use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
-use crate::world::World;
+use crate::world::{Simulator, World};
 
 /// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
 pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
@@ -23,4 +24,11 @@ pub fn track_records(day: &World) -> Vec<TrackRecord> {
         TrackRecord { interval_work_s: part(f64::from(intervals)), rate: part(up_s) }
     };
     (0..day.hosts()).map(record).collect()
+}
+
+/// What a scheduler has learned that watched these days' business hours, one after the other.
+pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experience {
+    let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
+    let learn = |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
+    days.into_iter().fold(None, learn).unwrap_or_default()
 }
