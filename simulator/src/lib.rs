@@ -1,7 +1,10 @@
 //! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, and the replay of
 //! recorded runs. What is not here: any rule of scheduling.
 
+pub mod experiment;
+pub mod oracle;
 mod replay;
+pub mod report;
 pub mod trace;
 pub mod world;
 

@@ -1,4 +1,5 @@
 //! Tests of the simulator through its public doors.
 
 mod engine;
+mod engine_oracle;
 mod grid;
