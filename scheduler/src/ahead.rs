@@ -58,6 +58,7 @@ impl Starter<'_> {
         let per_host = job.scene(self.now, self.settings, self.hosts).unsettled as f64 / slots;
         job.plan.class.get_or_insert(JobClass::of(per_host, mean_s));
         let waiting = job.waiting();
+        let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(work_s);
         let end_s = 1.0 + self.queue_end_s(work_s, &slots, waiting);
         let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
@@ -143,21 +144,28 @@ impl Starter<'_> {
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
         let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
         let notice_s = job.policy.reports().unwrap_or(self.settings.heartbeat).secs();
-        let curves = &self.foresight.curves;
-        let mut gains = Gains::new(Search { curves, open, begin_s, task_s, best_s, notice_s });
+        let start_s = self.settings.start_cost.secs();
+        let (curves, keeps) = (&self.foresight.curves, job.rules.checkpoint);
+        let mut gains = Gains::new(Search { curves, open, begin_s, task_s, start_s, best_s, notice_s, keeps });
         for candidate in &ready {
-            let Some((at, gain_s)) = gains.best(&candidate.law, |task| !job.is_on(task, candidate.host)) else { break };
+            let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));
+            let Some(place) = place else { continue };
+            let law = |left: f64| match left {
+                1.0 => candidate.law,
+                left => Law::of(start_s + left * (candidate.task_s - start_s), place, curves),
+            };
+            let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host)) else { break };
             if gain_s < price * task_s || job.duplicates as f64 + 1.0 > most {
                 break;
             }
-            let index = gains.task(at);
+            let (index, left) = gains.task(at);
             let Some(of) = job.records.get(&index).and_then(|r| r.live.first()).map(|copy| copy.attempt.number) else {
                 break;
             };
             let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
             self.begin(job, index, candidate.host, false, why, fx);
             let live = job.records.get(&index).map_or(0, |record| record.live.len());
-            gains.add(at, candidate.law, live < self.most_live());
+            gains.add(at, law(left), live < self.most_live());
         }
         true
     }
@@ -177,7 +185,8 @@ impl Starter<'_> {
         let running = job.records.iter().filter(|(_, record)| !record.live.is_empty());
         let open = running.map(|(task, record)| {
             let laws = record.live.iter().filter_map(|copy| law(self.hosts.table.get(&copy.host)?, &copy.attempt));
-            Open { task: *task, laws: laws.collect(), room: record.live.len() < most }
+            let left = 1.0 - self.saved(job, *task);
+            Open { task: *task, laws: laws.collect(), left, room: record.live.len() < most }
         });
         open.collect()
     }

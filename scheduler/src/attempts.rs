@@ -112,6 +112,7 @@ impl Scheduler {
     /// Takes an attempt off the books that did not end by itself.
     pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
+        self.keep_saved(host, attempt, &load);
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.get_mut(&host) {
             host.lost += 1;
@@ -119,6 +120,17 @@ impl Scheduler {
         let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         self.carry_on(attempt, charge, why, fx);
+    }
+
+    /// What a checkpoint of an attempt that is lost holds is not lost with it.
+    fn keep_saved(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+        let (Some(host), Some(job)) = (self.hosts.table.get(&host), self.jobs.table.get_mut(&attempt.task.job)) else {
+            return;
+        };
+        let saved = self.foresight.saved(host, load, job, &self.settings, self.now);
+        if let Some(record) = job.records.get_mut(&attempt.task.index) {
+            record.saved = record.saved.max(saved);
+        }
     }
 
     /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.

@@ -196,6 +196,17 @@ impl<'a> Starter<'a> {
         self.begin(job, index, id, true, why, fx)
     }
 
+    /// The part of a task that its newest checkpoint holds.
+    pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
+        let Some(record) = job.records.get(&index).filter(|_| job.rules.checkpoint) else { return 0.0 };
+        let live = record.live.iter().filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(self.foresight.saved(host, load, job, self.settings, self.now))
+        });
+        live.fold(record.saved, f64::max)
+    }
+
     /// Puts one more attempt of a task on all books and says so; gives its number.
     pub(crate) fn begin(
         &mut self,
@@ -206,10 +217,12 @@ impl<'a> Starter<'a> {
         why: StartReason,
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
+        let resumed = self.saved(job, index);
         let host = self.hosts.table.get_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };
+        host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));

@@ -5,7 +5,9 @@ use common::{Span, Time};
 
 use crate::experience::{Curves, Experience, JobClass};
 use crate::host::{Host, Liveness, Load};
+use crate::job::Job;
 use crate::laws::{Law, Place};
+use crate::settings::Settings;
 
 /// After so many more observations the curves are computed anew.
 const REFRESH: u32 = 64;
@@ -127,6 +129,14 @@ impl Foresight {
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
+    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its host last reported.
+    pub(crate) fn saved(&self, host: &Host, load: &Load, job: &Job, settings: &Settings, now: Time) -> f64 {
+        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else { return 0.0 };
+        let ago = job.policy.reports().unwrap_or(settings.heartbeat);
+        let reported = Time(now.0.saturating_sub(ago.0));
+        self.done(host, load, work_s, settings.start_cost, reported)
+    }
+
     /// When a live attempt should be done, in seconds from now, suspensions at their mean.
     pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
@@ -153,7 +163,7 @@ impl Foresight {
         let done = self.done(host, load, work_s, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
-        let overdue_s = age_s(started, now) - full_s;
+        let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 })
     }
 }

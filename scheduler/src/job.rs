@@ -76,6 +76,8 @@ pub(crate) struct Record {
     /// The attempt whose end made the task wait, and whether that was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
+    /// The part of it that a checkpoint of an ended attempt holds.
+    pub(crate) saved: f64,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
 }
@@ -280,6 +282,16 @@ impl Job {
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
+    }
+
+    /// The part of a waiting task that is left to do, on average.
+    pub(crate) fn mean_part_left(&self) -> f64 {
+        if !self.rules.checkpoint || self.requeued.is_empty() {
+            return 1.0;
+        }
+        let saved = |index| self.records.get(&index).map_or(0.0, |record: &Record| record.saved);
+        let saved: f64 = self.requeued.iter().map(saved).sum();
+        (1.0 - saved / self.waiting() as f64).max(0.01)
     }
 
     /// Whether it has use for slots that no waiting task takes.

@@ -27,6 +27,8 @@ const CERTAIN: f64 = 1e-6;
 pub(crate) struct Open {
     pub(crate) task: u32,
     pub(crate) laws: Vec<Law>,
+    /// The part of it that a copy would have to do: 1, or less where there is a checkpoint.
+    pub(crate) left: f64,
     /// Whether another copy of it may start.
     pub(crate) room: bool,
 }
@@ -37,11 +39,14 @@ pub(crate) struct Search<'a> {
     pub(crate) open: Vec<Open>,
     /// From when on the end of the job can change at all.
     pub(crate) begin_s: f64,
-    /// A task's time on a mean host, and on the best idle one.
+    /// A task's time on a mean host, what starting costs of it, and its time on the best idle host.
     pub(crate) task_s: f64,
+    pub(crate) start_s: f64,
     pub(crate) best_s: f64,
     /// How long a loss goes unnoticed.
     pub(crate) notice_s: f64,
+    /// Whether tasks keep their state.
+    pub(crate) keeps: bool,
 }
 
 /// The search, with its probabilities at the points of time.
@@ -74,21 +79,22 @@ impl<'a> Gains<'a> {
         std::array::from_fn(|point| {
             let at_s = self.at_s(point);
             let alone = |law: &Law| 1.0 - law.done_by(at_s, self.search.curves);
-            (open.laws.iter().map(alone).product::<f64>() * self.unsaved(at_s, first)).min(1.0 - CERTAIN)
+            (open.laws.iter().map(alone).product::<f64>() * self.unsaved(at_s, first, open.left)).min(1.0 - CERTAIN)
         })
     }
 
     /// The probability that no later copy of a task has saved it: certain until one could have, then falling until the
     /// task would have been missed, and vanishing beyond.
-    fn unsaved(&self, at_s: f64, first_s: f64) -> f64 {
+    fn unsaved(&self, at_s: f64, first_s: f64, left: f64) -> f64 {
         const LEFT: f64 = 0.2;
-        let Search { task_s, best_s, notice_s, .. } = self.search;
-        let could_s = notice_s + best_s;
-        let missed_s = first_s + could_s;
+        let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
+        let could_s = notice_s + start_s + left * (best_s - start_s);
+        // With its state kept, a task that is missed at its end has little left to do.
+        let missed_s = first_s + if self.search.keeps { notice_s + start_s } else { could_s };
         if at_s <= could_s {
             1.0
         } else if at_s <= missed_s {
-            1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s)
+            1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
         } else {
             LEFT * (-(at_s - missed_s) / (0.5 * (task_s + best_s))).exp()
         }
@@ -103,18 +109,16 @@ impl<'a> Gains<'a> {
         }
     }
 
-    /// The task whose copy on a host with this law gains the most, with the seconds that it gains. `fit` says which
-    /// tasks the host may take.
-    pub(crate) fn best(&self, law: &Law, fit: impl Fn(u32) -> bool) -> Option<(usize, f64)> {
-        let mut weight = [0.0; POINTS];
-        for (point, weight) in weight.iter_mut().enumerate() {
-            let saved = law.done_by(self.at_s(point), self.search.curves);
-            *weight = self.done[point] * saved * self.step_s;
-        }
+    /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that of a copy with so much
+    /// of its task left to do; `fit` says which tasks the host may take.
+    pub(crate) fn best(&self, law: impl Fn(f64) -> Law, fit: impl Fn(u32) -> bool) -> Option<(usize, f64)> {
+        let fresh = self.weights(&law(1.0));
         let mut best: Option<(usize, f64)> = None;
-        for (at, _) in self.search.open.iter().enumerate().filter(|(_, open)| open.room && fit(open.task)) {
+        for (at, open) in self.search.open.iter().enumerate().filter(|(_, open)| open.room && fit(open.task)) {
             let undone = &self.undone[at];
-            let gain: f64 = weight.iter().zip(undone).map(|(w, g)| w * g / (1.0 - g)).sum();
+            let own = (open.left < 1.0).then(|| self.weights(&law(open.left)));
+            let weights = own.as_ref().unwrap_or(&fresh);
+            let gain: f64 = weights.iter().zip(undone).map(|(w, g)| w * g / (1.0 - g)).sum();
             if best.is_none_or(|(_, most)| gain > most) {
                 best = Some((at, gain));
             }
@@ -122,9 +126,14 @@ impl<'a> Gains<'a> {
         best
     }
 
-    /// The task at this place of the search.
-    pub(crate) fn task(&self, at: usize) -> u32 {
-        self.search.open[at].task
+    /// What it is worth at each point of time that a copy with this law is done by then.
+    fn weights(&self, law: &Law) -> [f64; POINTS] {
+        std::array::from_fn(|point| self.done[point] * law.done_by(self.at_s(point), self.search.curves) * self.step_s)
+    }
+
+    /// The task at this place of the search, and the part of it that a copy would have to do.
+    pub(crate) fn task(&self, at: usize) -> (u32, f64) {
+        (self.search.open[at].task, self.search.open[at].left)
     }
 
     /// The task gets a copy with this law.
