@@ -1,7 +1,11 @@
-//! The simulated world around the scheduler. So far it holds the replay of a recorded run; the discrete-event world of
-//! hosts, owners and availability traces, the oracle and the reproductions of the papers are not here yet.
+//! The simulated world around the scheduler: hosts, owners and availability, the optimum, and the replay of recorded runs.
+//! What is not here: any rule of scheduling.
 
+pub mod availability;
+pub mod oracle;
+pub mod platform;
 mod replay;
+pub mod stats;
 pub mod trace;
 
 pub use replay::{Record, replay};

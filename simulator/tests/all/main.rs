@@ -1,0 +1,4 @@
+//! Tests of the simulator through its public doors.
+
+mod oracle;
+mod trace;
