@@ -19,8 +19,6 @@ const REFRESH_PART: f64 = 0.1;
 /// A reported progress beyond this tells a task's pace, which is its own if it is off by more than this factor.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
-/// How much one job's copies move the price of its class.
-const LEARNING: f64 = 0.1;
 /// How likely a host that misses heartbeats is to be heard of again in time.
 const SILENT: f64 = 0.2;
 
@@ -101,7 +99,7 @@ impl Foresight {
         }
         if let Replication::Gain(answer) = job.policy.replication {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
-            self.experience.prices.learn(class, copies, answer.copies_max, LEARNING);
+            self.experience.prices.learn(class, copies, answer.copies_max);
         }
     }
 
