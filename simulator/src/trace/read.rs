@@ -21,7 +21,7 @@ impl Trace {
             let (line, fields) = row?;
             add_segment(&mut hosts, &lines, fields).map_err(|flaw| file.flawed(line, flaw))?;
         }
-        for host in hosts.iter().filter(|host| host.segments.is_empty()) {
+        if let Some(host) = hosts.iter().find(|host| host.segments.is_empty()) {
             let flaw = Flaw::NoSegments(host.name.clone());
             return Err(TraceError::Flawed { file: dir.join("hosts.csv"), line: lines[&host.name].line, flaw });
         }

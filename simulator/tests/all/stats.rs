@@ -62,9 +62,8 @@ fn a_small_trace_is_described_by_hand() {
     assert_eq!((found.unavailability.count, found.unavailability.mean_s), (1, 2_000.0));
     assert_eq!(found.unavailability.weibull, None, "one length has no law");
     // Of five minutes: the first host's starts from 2,700 s on fail, five of fifty; the second's last five are cut off.
-    let shares: Vec<_> = found.failure_by_task_s.iter().map(|of| of.share.expect("told")).collect();
-    assert_eq!(found.failure_by_task_s[0].task_s, 300.0);
-    assert!((shares[0] - 5.0 / (50.0 + 95.0)).abs() < 1e-9, "{shares:?}");
+    let share = found.failure_by_task_s[&300].expect("told");
+    assert!((share - 5.0 / (50.0 + 95.0)).abs() < 1e-9, "{share}");
     // Twice the power in ten steps of twenty.
     assert!((found.power_cv - 1.0 / 3.0).abs() < 1e-9, "{}", found.power_cv);
 }
@@ -73,7 +72,7 @@ fn a_small_trace_is_described_by_hand() {
 fn the_longest_interval_of_an_idle_trace_is_the_trace() {
     let found = stats(&Trace::from_parts(vec![1_000.0], vec![vec![down(0.0, 500.0)]]));
     assert_eq!((found.availability.count, found.availability.mean_s, found.power_cv), (0, 0.0, 0.0));
-    assert!(found.failure_by_task_s.iter().all(|of| of.share.is_none()));
+    assert!(found.failure_by_task_s.values().all(Option::is_none));
 }
 
 /// The middle of each of `n` equal shares of a law.
