@@ -141,3 +141,10 @@ fn a_task_pays_its_start_while_suspended_but_does_not_start_then() {
     // A second task starts where the first ended.
     assert_eq!(Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(2), Some(144.0));
 }
+
+#[test]
+fn no_task_starts_at_the_instant_of_a_suspension() {
+    let trace = Trace::from_parts(vec![1_500.0], vec![host(&vec![(10, true, 1.0), (80, true, 0.0), (50, true, 1.0)])]);
+    let oracle = Oracle::new(&trace, 0.0, 5.0, 5.0, 1);
+    assert_eq!((oracle.makespan_s(1), oracle.makespan_s(2)), (Some(10.0), Some(100.0)));
+}
