@@ -18,7 +18,7 @@ use crate::trace::Trace;
 
 /// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of speed 1: the paper's.
 pub const TASK_SIZES_S: [u32; 4] = [300, 900, 1_500, 2_100];
-/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 6.1).
+/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 5.2).
 pub const POWER_STEP_S: f64 = 300.0;
 
 /// What a trace is like.

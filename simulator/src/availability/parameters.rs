@@ -62,7 +62,9 @@ impl Rhythm {
     const NONE: Rhythm = Rhythm { failures: (0.0, 0.0), returns: (0.0, 0.0), owners: (0.0, 0.0) };
 }
 
-/// Calibrated to the paper's business hours (sections 3.1, 3.3, 4.2 and 6.1).
+/// Calibrated to what the paper says of business hours: how often tasks fail (section 3.3), how far one day's intervals
+/// tell the next day's (section 4), how even the power is (section 5.2). The paper does not say the rest, which follows
+/// an independent model with the same aim.
 pub(super) const DEFAULT: Parameters = Parameters {
     seed: 0,
     short_share: 0.52,

@@ -18,7 +18,7 @@ pub(super) enum Law {
 /// A share of the hosts, and from which to which clock they are.
 type Stratum = (f64, f64, f64);
 
-/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 3.2). Many slow hosts and a tail of fast ones.
+/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many slow hosts and a tail of fast ones.
 pub(super) const SDSC: Law = Law::Fitted {
     strata: &[
         (0.12, 330.0, 450.0),
