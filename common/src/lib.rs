@@ -9,6 +9,7 @@ pub mod host;
 pub mod ids;
 pub mod idset;
 pub mod job;
+pub mod journal;
 pub mod path;
 pub mod selector;
 pub mod template;

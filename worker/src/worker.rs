@@ -104,8 +104,9 @@ pub async fn run(
     let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), config.clone());
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     let (name, slots) = (identity.link.name.clone(), config.slots_here());
-    let facts =
+    let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
+    facts.speed = config.speed_said().unwrap_or(facts.speed);
     tracing::info!(?facts, "this host");
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
     let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];

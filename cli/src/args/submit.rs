@@ -98,7 +98,7 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub priority: Option<i32>,
     /// How tasks are placed; see `deskgrid policy list`
-    #[arg(long, value_name = "NAME", help_heading = "Rules")]
+    #[arg(long, value_name = "NAME[:KEY=VALUE]", help_heading = "Rules")]
     pub policy: Option<String>,
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]

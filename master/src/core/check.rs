@@ -14,9 +14,8 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
-    if scheduler::policy::policy(&spec.rules.policy).is_none() {
-        return Err(invalid(format!("there is no policy `{}`", spec.rules.policy), "see `deskgrid policy list`"));
-    }
+    scheduler::policy::parse(&spec.rules.policy)
+        .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
     let Work::Command(command) = &spec.work else { return Ok(()) };
     let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
