@@ -14,7 +14,7 @@ pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
 #[derive(Debug, Deserialize)]
 enum Entry {
     Begun(Settings, Incarnation),
-    Event(Time, Event),
+    Event(Time, Box<Event>),
     Effects(Vec<Effect>),
 }
 
@@ -105,7 +105,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
                 runs.push(Run { settings, incarnation, steps: Vec::new() });
                 pending = None;
             }
-            (Entry::Event(at, event), Some(_)) => pending = Some((at, event)),
+            (Entry::Event(at, event), Some(_)) => pending = Some((at, *event)),
             (Entry::Effects(effects), Some(run)) => {
                 run.steps.extend(pending.take().map(|(at, event)| Step { at, event, effects }));
             }
