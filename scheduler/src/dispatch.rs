@@ -5,10 +5,11 @@ use std::ops::Bound::{Excluded, Unbounded};
 use common::{HostId, Incarnation, Time};
 
 use crate::effect::{CopyReason, Effect, StartReason};
+use crate::foresight::Foresight;
 use crate::host::{Hosts, Load};
 use crate::job::Job;
-use crate::policy::placement::Scene;
-use crate::policy::replication::{Class, Replicated};
+use crate::policy::placement::{Placement, Scene};
+use crate::policy::replication::{Class, Replicated, Replication};
 use crate::scheduler::Scheduler;
 use crate::settings::Settings;
 
@@ -34,7 +35,8 @@ impl Scheduler {
             && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).place(job, fx);
+            let foresight = &self.foresight;
+            Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).place(job, fx);
             self.jobs.lines.sync(job);
             next = self.jobs.lines.waiting.range((Excluded(rank), Unbounded)).next().copied();
         }
@@ -47,7 +49,8 @@ impl Scheduler {
             && !self.hosts.index.ready.is_empty()
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).copy(job, fx);
+            let foresight = &self.foresight;
+            Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).copy(job, fx);
             self.jobs.lines.sync(job);
             next = self.jobs.lines.copying.range((Excluded(rank), Unbounded)).next().copied();
         }
@@ -69,7 +72,8 @@ impl Scheduler {
         let room = most.saturating_sub(host.books.len() as u64).min(share);
         for _ in 0..room {
             let Some((index, why)) = job.pop_waiting() else { break };
-            Starter::of(&mut self.hosts, &self.settings, self.now, self.incarnation).start(job, index, id, why, fx);
+            Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
+                .start(job, index, id, why, fx);
         }
         self.jobs.lines.sync(job);
         if room > 0
@@ -101,25 +105,37 @@ impl Scheduler {
 }
 
 /// What starting an attempt needs beside its job.
-struct Starter<'a> {
-    hosts: &'a mut Hosts,
-    settings: &'a Settings,
-    now: Time,
+pub(crate) struct Starter<'a> {
+    pub(crate) hosts: &'a mut Hosts,
+    pub(crate) settings: &'a Settings,
+    pub(crate) foresight: &'a Foresight,
+    pub(crate) now: Time,
     incarnation: Incarnation,
 }
 
 impl<'a> Starter<'a> {
-    fn of(hosts: &'a mut Hosts, settings: &'a Settings, now: Time, incarnation: Incarnation) -> Self {
-        Self { hosts, settings, now, incarnation }
+    fn of(
+        hosts: &'a mut Hosts,
+        settings: &'a Settings,
+        foresight: &'a Foresight,
+        now: Time,
+        incarnation: Incarnation,
+    ) -> Self {
+        Self { hosts, settings, foresight, now, incarnation }
     }
 
-    fn scene(&self, job: &Job) -> Scene<'_> {
+    pub(crate) fn scene(&self, job: &Job) -> Scene<'_> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
     /// What waits goes to the hosts that the job's policy proposes, until it wants none.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
+        if let Placement::Lookahead(answer) = placement
+            && self.place_ahead(answer, job, fx)
+        {
+            return;
+        }
         let mut plan = std::mem::take(&mut job.plan);
         placement.prepare(&self.scene(job), &mut plan);
         job.plan = plan;
@@ -146,6 +162,11 @@ impl<'a> Starter<'a> {
     /// The copies that the job wants, the most urgent first, to the hosts that its policy proposes.
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
+        if let Replication::Gain(answer) = job.policy.replication
+            && self.copy_for_gain(answer, job, fx)
+        {
+            return;
+        }
         let mut plan = std::mem::take(&mut job.plan);
         placement.prepare(&self.scene(job), &mut plan);
         job.plan = plan;
@@ -160,17 +181,23 @@ impl<'a> Starter<'a> {
             let primary = class == Class::Primary;
             let why = StartReason::Duplicate(wish.of, wish.why);
             self.begin(job, index, host, primary, why, fx);
-            job.refresh(index, self.settings.max_copies);
         }
     }
 
     /// Starts a task that waits, or whose primary attempt was lost.
-    fn start(&mut self, job: &mut Job, index: u32, id: HostId, why: StartReason, fx: &mut Vec<Effect>) -> Option<u32> {
+    pub(crate) fn start(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        id: HostId,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> Option<u32> {
         self.begin(job, index, id, true, why, fx)
     }
 
     /// Puts one more attempt of a task on all books and says so; gives its number.
-    fn begin(
+    pub(crate) fn begin(
         &mut self,
         job: &mut Job,
         index: u32,
@@ -187,6 +214,9 @@ impl<'a> Starter<'a> {
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
         let (limit, report_every) = (job.policy.limits.limit(&job.rules), job.policy.reports());
+        if duplicate {
+            job.refresh(index, self.settings.max_copies);
+        }
         fx.push(Effect::Start { host: id, attempt, limit, report_every, why });
         Some(attempt.number)
     }

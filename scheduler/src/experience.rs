@@ -1,6 +1,9 @@
-//! What was learned from hosts' past: how long they stay, how often their owners come, and how well predictions held.
+//! What was learned from hosts' past: how long they stay, how often their owners come, how much of their processors
+//! tasks get, and what copies were worth. What is not here: decisions.
 
 use serde::{Deserialize, Serialize};
+
+use crate::survival::{Curve, LifeTable};
 
 /// How one host was available over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -13,5 +16,112 @@ pub struct TrackRecord {
 }
 
 /// What hosts have in common.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Experience {}
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experience {
+    /// How long hosts stay up, by time since they came up.
+    pub failure: LifeTable,
+    /// How long owners stay away, by time since they left (or since the host came up).
+    pub suspension: LifeTable,
+    /// How long owners stay, by time since they came.
+    pub resumption: LifeTable,
+    /// Seconds in which tasks could run, and the processor time that they could have had in them.
+    pub cpu: (f64, f64),
+    /// What copies must gain, by kind of job.
+    pub prices: Prices,
+}
+
+/// The weight of what is assumed before anything was seen, in events per age class.
+const PRIOR_WEIGHT: f64 = 2.0;
+
+impl Default for Experience {
+    /// What is assumed of an office before anything was seen: hosts stay for some hours, owners come every hour for
+    /// some minutes.
+    fn default() -> Self {
+        Self {
+            failure: LifeTable::prior(1.0 / 10_000.0, PRIOR_WEIGHT),
+            suspension: LifeTable::prior(1.0 / 3_600.0, PRIOR_WEIGHT),
+            resumption: LifeTable::prior(1.0 / 300.0, PRIOR_WEIGHT),
+            cpu: (3_600.0, 0.95 * 3_600.0),
+            prices: Prices::default(),
+        }
+    }
+}
+
+impl Experience {
+    /// Tasks could run for so long, and have this part of the processor.
+    pub(crate) fn observe_cpu(&mut self, span_s: f64, cpu: f64) {
+        self.cpu.0 += span_s;
+        self.cpu.1 += span_s * cpu;
+    }
+
+    /// What follows from it.
+    pub(crate) fn curves(&self) -> Curves {
+        let resumption = self.resumption.curve();
+        Curves {
+            failure: self.failure.curve(),
+            suspension: self.suspension.curve(),
+            resumption,
+            cpu: (self.cpu.1 / self.cpu.0).clamp(0.05, 1.0),
+            mean_suspension_s: resumption.mean_s(),
+        }
+    }
+}
+
+/// What follows from [`Experience`], in the form in which it is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curves {
+    pub(crate) failure: Curve,
+    pub(crate) suspension: Curve,
+    pub(crate) resumption: Curve,
+    /// The part of a processor that tasks get while they can run, on average.
+    pub(crate) cpu: f64,
+    pub(crate) mean_suspension_s: f64,
+}
+
+/// What a copy must gain to be worth its start, as a part of a task's time on a mean host; learned so that copies stay
+/// within their budget. One price for each class of jobs, by tasks per host and by the length of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prices {
+    by_class: Vec<f64>,
+}
+
+/// Upper ends of the classes, in tasks per host and in seconds on a mean host.
+const CROWD_ENDS: [f64; 4] = [0.45, 0.9, 1.8, 3.6];
+const LENGTH_ENDS_S: [f64; 2] = [600.0, 1_500.0];
+/// Where learning begins, by tasks per host.
+const FIRST_PRICES: [f64; CROWD_ENDS.len() + 1] = [0.035, 0.035, 0.027, 0.02, 0.015];
+
+impl Default for Prices {
+    fn default() -> Self {
+        let lengths = LENGTH_ENDS_S.len() + 1;
+        Self { by_class: FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect() }
+    }
+}
+
+/// A kind of job, as prices tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobClass(usize);
+
+impl JobClass {
+    /// The class of a job with so many tasks for each host, each of which takes so long on a mean host.
+    pub fn of(tasks_per_host: f64, task_s: f64) -> Self {
+        let crowd = CROWD_ENDS.partition_point(|end| *end <= tasks_per_host);
+        let length = LENGTH_ENDS_S.partition_point(|end| *end <= task_s);
+        Self(crowd * (LENGTH_ENDS_S.len() + 1) + length)
+    }
+}
+
+impl Prices {
+    /// The price for jobs of this class.
+    pub fn price(&self, class: JobClass) -> f64 {
+        self.by_class.get(class.0).copied().unwrap_or(FIRST_PRICES[0])
+    }
+
+    /// A job started `copies` per task, and may start `budget`: its class's price moves with the excess to the power
+    /// `rate`.
+    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64, rate: f64) {
+        let Some(price) = self.by_class.get_mut(class.0) else { return };
+        let excess = (copies + 0.01) / (budget + 0.01);
+        *price = (*price * excess.powf(rate)).clamp(1e-4, 10.0);
+    }
+}

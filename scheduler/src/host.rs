@@ -26,6 +26,10 @@ pub(crate) struct Host {
     /// Since when it has been up, and its owner as now.
     pub(crate) up_since: Time,
     pub(crate) owner_since: Time,
+    /// From when on it is watched in that, and when its processor share was last said.
+    pub(crate) up_seen: Time,
+    pub(crate) owner_seen: Time,
+    pub(crate) cpu_seen: Time,
     pub(crate) presence: Presence,
     pub(crate) draining: bool,
     pub(crate) liveness: Liveness,
@@ -97,6 +101,10 @@ pub(crate) struct Load {
     pub(crate) ran: Span,
     pub(crate) progress: Option<f32>,
     pub(crate) assigned: Time,
+    /// When its host last reported it, if ever.
+    pub(crate) noted: Option<Time>,
+    /// The part of its task that was done when it started, from a checkpoint.
+    pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
     /// Whether it was told to stop, and only its host does not know yet.
     pub(crate) stopping: bool,
@@ -111,6 +119,8 @@ impl Load {
             phase: Phase::Queued,
             ran: Span::ZERO,
             progress: None,
+            noted: None,
+            resumed: 0.0,
             assigned: now,
             duplicate,
             stopping: false,
@@ -131,6 +141,9 @@ impl Host {
             cpu: 1.0,
             up_since: now,
             owner_since: now,
+            up_seen: now,
+            owner_seen: now,
+            cpu_seen: now,
             presence: Presence::Awaited,
             draining: false,
             liveness: Liveness::Alive,
@@ -223,6 +236,8 @@ pub(crate) struct Index {
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
+    /// How many hosts of each speed take work.
+    usable_speeds: BTreeMap<Speed, u32>,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.
@@ -240,6 +255,17 @@ impl Index {
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= host.usable.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
+            if let Some((_, speed)) = host.usable
+                && let Some(hosts) = self.usable_speeds.get_mut(&speed)
+            {
+                *hosts -= 1;
+                if *hosts == 0 {
+                    self.usable_speeds.remove(&speed);
+                }
+            }
+            if let Some((_, speed)) = usable {
+                *self.usable_speeds.entry(speed).or_default() += 1;
+            }
             host.usable = usable;
         }
         let ready = takes_work && host.free_slots() > 0;
@@ -278,6 +304,11 @@ impl Index {
         if let Some(at) = at {
             self.backlogs.insert((at, host.id));
         }
+    }
+
+    /// Speed of the fastest host that takes work, busy or not.
+    pub(crate) fn fastest(&self) -> Option<Speed> {
+        self.usable_speeds.last_key_value().map(|(speed, _)| *speed)
     }
 
     /// Mean speed of the slots that take work.

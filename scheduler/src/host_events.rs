@@ -26,9 +26,19 @@ impl Scheduler {
         fx: &mut Vec<Effect>,
     ) {
         let host = self.hosts.entry(id, self.now);
+        let up_since = Time(self.now.0.saturating_sub(status.up_for.0));
+        let known = !matches!(host.presence, Presence::Awaited | Presence::Left) && host.liveness != Liveness::Lost;
+        let again = known && host.heard.is_some_and(|heard| up_since <= heard);
+        if known && !again {
+            self.foresight.on_failure(host, host.heard.unwrap_or(self.now));
+        }
         (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
+        if !again {
+            (host.owner, host.owner_since) = (status.owner, up_since);
+            (host.up_seen, host.owner_seen, host.cpu_seen) = (self.now, self.now, self.now);
+        }
         self.hosts.count(id);
-        self.hear(id, Some(status.owner));
+        self.hear(id, Some((status.owner, status.owner_for)));
         self.note_status(id, status);
         self.reindex(id);
         self.watch(id);
@@ -36,7 +46,7 @@ impl Scheduler {
     }
 
     pub(crate) fn on_host_heard(&mut self, id: HostId, status: Status, held: &[Held], fx: &mut Vec<Effect>) {
-        if self.hear(id, Some(status.owner)) {
+        if self.hear(id, Some((status.owner, status.owner_for))) {
             self.note_status(id, status);
             self.reconcile(id, held, false, fx);
         }
@@ -53,6 +63,8 @@ impl Scheduler {
         let now = self.now;
         let ago = |span: Span| Time(now.0.saturating_sub(span.0));
         let Some(host) = self.hosts.get(id) else { return };
+        self.foresight.on_cpu(host, now);
+        host.cpu_seen = now;
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
         (host.up_since, host.owner_since) = (ago(status.up_for), ago(status.owner_for));
     }
@@ -128,7 +140,7 @@ impl Scheduler {
     }
 
     pub(crate) fn on_owner_changed(&mut self, id: HostId, owner: OwnerState) {
-        self.hear(id, Some(owner));
+        self.hear(id, Some((owner, Span::ZERO)));
     }
 
     pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
@@ -189,6 +201,10 @@ impl Scheduler {
     /// Everything that the host held is gone.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.table.get_mut(&id) else { return };
+        if host.heard.is_some() && host.liveness != Liveness::Lost {
+            let silent = matches!(why, EndReason::LeaseExpired(_));
+            self.foresight.on_failure(host, if silent { host.silent_since } else { self.now });
+        }
         host.liveness = Liveness::Lost;
         self.hosts.index.check_at(host, None);
         self.hosts.index.update(host, self.now);
@@ -199,18 +215,21 @@ impl Scheduler {
 
     /// The host gave a sign of life, and perhaps said something of its owner: its lease begins anew. False where
     /// nothing can be heard from it: it never joined, or has left.
-    pub(crate) fn hear(&mut self, id: HostId, owner: Option<OwnerState>) -> bool {
+    pub(crate) fn hear(&mut self, id: HostId, owner: Option<(OwnerState, Span)>) -> bool {
         let Some(host) = self.hosts.get(id) else { return false };
         if matches!(host.presence, Presence::Left | Presence::Awaited) {
             return false;
         }
         host.heard = Some(self.now);
         host.silent_since = self.now;
-        let owner = owner.unwrap_or(host.owner);
+        let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
         if revived || owner != host.owner {
             if owner != host.owner {
-                host.owner_since = self.now;
+                let since = Time(self.now.0.saturating_sub(owner_for.0));
+                self.foresight.on_cpu(host, self.now);
+                self.foresight.on_owner_turned(host, since);
+                (host.owner_since, host.owner_seen, host.cpu_seen) = (since, since, self.now);
             }
             (host.liveness, host.owner) = (Liveness::Alive, owner);
             self.on_host_turned(id);
@@ -252,7 +271,7 @@ impl Scheduler {
 /// Notes what a host says of an attempt on its books.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
     let Some(load) = host.books.get_mut(&held.attempt) else { return };
-    (load.ran, load.progress) = (held.ran, held.progress);
+    (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
         return;

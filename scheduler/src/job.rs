@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::policy::ordering::Rank;
 use crate::policy::placement::Scene;
-use crate::policy::replication::{Class, Replicated, Urgency};
+use crate::policy::replication::{Class, Replicated, Replication, Urgency};
 use crate::settings::Settings;
 use crate::wishes::{Wish, Wishes};
 
@@ -284,7 +284,11 @@ impl Job {
 
     /// Whether it has use for slots that no waiting task takes.
     fn wants_copies(&self) -> bool {
-        let all_running = self.policy.replication.overlap() == Some(Replicated::Running);
+        let all_running = match self.policy.replication {
+            Replication::Dup(answer) => answer.which == Replicated::Running,
+            Replication::Gain(_) => true,
+            _ => false,
+        };
         !self.wishes.is_empty() || all_running && !self.records.is_empty()
     }
 

@@ -2,6 +2,7 @@
 //!
 //! What is not here: clocks (time is an argument), input and output, async, randomness without a seed, hash order.
 
+mod ahead;
 mod attempts;
 mod dispatch;
 pub mod effect;
@@ -9,10 +10,12 @@ pub mod event;
 pub mod experience;
 mod explain;
 mod fleet;
+mod foresight;
 mod host;
 mod host_events;
 mod job;
 mod job_events;
+mod laws;
 mod pace;
 mod plan;
 pub mod policy;
@@ -20,6 +23,7 @@ pub mod predict;
 pub mod record;
 mod scheduler;
 mod settings;
+mod survival;
 mod views;
 mod wishes;
 

@@ -2,6 +2,8 @@
 
 use common::{Span, Time};
 
+use crate::experience::JobClass;
+
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
@@ -13,6 +15,10 @@ pub(crate) struct Plan {
     pub(crate) forecast: Option<Forecast>,
     /// When placement is to be looked at again though nothing happened.
     pub(crate) review: Option<Time>,
+    /// From when on copies are to be looked for again.
+    pub(crate) search: Time,
+    /// What kind of job it is, once hosts were there for it.
+    pub(crate) class: Option<JobClass>,
 }
 
 /// A predicted end (Kondo et al. 2004, section 5.2).

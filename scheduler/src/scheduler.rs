@@ -4,6 +4,7 @@ use common::{HostId, Incarnation, Time};
 
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::foresight::Foresight;
 use crate::host::Hosts;
 use crate::job::Jobs;
 use crate::settings::Settings;
@@ -15,6 +16,7 @@ pub struct Scheduler {
     pub(crate) incarnation: Incarnation,
     pub(crate) jobs: Jobs,
     pub(crate) hosts: Hosts,
+    pub(crate) foresight: Foresight,
     /// The time of the latest event: time never runs backwards here.
     pub(crate) now: Time,
 }
@@ -22,7 +24,14 @@ pub struct Scheduler {
 impl Scheduler {
     /// A scheduler that knows nothing yet; attempts that it starts carry `incarnation`.
     pub fn new(settings: Settings, incarnation: Incarnation) -> Self {
-        Self { settings, incarnation, jobs: Jobs::default(), hosts: Hosts::default(), now: Time::default() }
+        Self {
+            settings,
+            incarnation,
+            jobs: Jobs::default(),
+            hosts: Hosts::default(),
+            foresight: Foresight::default(),
+            now: Time::default(),
+        }
     }
 
     /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event in every state has
@@ -56,7 +65,7 @@ impl Scheduler {
             }
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
             Event::HostKnown { host, speed, record } => self.on_host_known(host, speed, record),
-            Event::Learned(_) => {}
+            Event::Learned(experience) => self.foresight = Foresight::from(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),

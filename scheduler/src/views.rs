@@ -5,7 +5,8 @@ use common::host::OwnerState;
 use common::view::{HostState, JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
-use crate::host::{Host, Presence};
+use crate::experience::Experience;
+use crate::host::{Host, Liveness, Presence};
 use crate::job::{Job, Record};
 use crate::predict::{Outlook, time_left};
 use crate::scheduler::Scheduler;
@@ -140,6 +141,13 @@ impl Scheduler {
             finished: host.finished,
             lost: host.lost,
         })
+    }
+
+    /// What was learned of hosts so far, with what goes on now.
+    pub fn experience(&self) -> Experience {
+        let hosts = self.hosts.table.values().map(|host| &**host);
+        let up = hosts.filter(|host| host.heard.is_some() && host.liveness != Liveness::Lost);
+        self.foresight.upto(up, self.now)
     }
 
     /// When the job's last task should be done; none where nothing is known of how long its tasks take (neither a

@@ -1,7 +1,8 @@
-//! The simulated world around the scheduler. So far it holds the replay of a recorded run; the discrete-event world of
-//! hosts, owners and availability traces, the oracle and the reproductions of the papers are not here yet.
+//! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, and the replay of
+//! recorded runs. What is not here: any rule of scheduling.
 
 mod replay;
 pub mod trace;
+pub mod world;
 
 pub use replay::{Record, replay};

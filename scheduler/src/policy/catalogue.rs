@@ -3,18 +3,23 @@
 use common::Span;
 use common::job::DEFAULT_POLICY;
 
-use super::placement::{ExclPred, ExclS, PriCrWait};
-use super::replication::{Dup, Replicated, Requeue, Timeout};
+use super::placement::{ExclPred, ExclS, Lookahead, PriCrWait};
+use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
 use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
 
 static CATALOGUE: &[Policy] = &[
     Policy {
         name: DEFAULT_POLICY,
-        source: "deskgrid: PRI-CR, with suspended tasks rescued by idle hosts",
-        summary: "Fastest ready host first; a task that is stuck on a suspended or silent host is copied to a host \
-                  that would idle otherwise.",
-        placement: Placement::PriCr,
-        replication: Replication::Rescue,
+        source: "deskgrid: lookahead placement, copies by expected makespan reduction",
+        summary: "Tasks to the hosts that will be done soonest, busy ones included; copies to idle hosts where that is \
+                  expected to bring the end of the job forward by enough.",
+        placement: Placement::Lookahead(Lookahead { least_task_s: 10.0 }),
+        replication: Replication::Gain(Gain { copies_max: 0.13 }),
+        parameters: &[Parameter {
+            name: "copies_max",
+            default: "0.13",
+            meaning: "copies per task that a job may start, on average over jobs; prices are learned to keep to it",
+        }],
         ..BASE
     },
     Policy {

@@ -61,7 +61,10 @@ pub struct Parameter {
 impl Policy {
     /// How often a host should report while it holds an attempt of a job with this policy, where that matters.
     pub fn reports(&self) -> Option<Span> {
-        None
+        match self.replication {
+            Replication::Gain(_) => Some(Span::from_secs(5)),
+            _ => None,
+        }
     }
 
     /// The six questions, each with this policy's answer.

@@ -80,6 +80,9 @@ impl Policy {
             ("ratio", Placement::PriCrWait(p), _) => p.ratio = number(value, 0.0, 1e9, "a number of at least 0")?,
             ("sds", Placement::ExclS(p), _) => p.sds = number(value, -1e3, 1e3, "a number")?,
             ("revert", Placement::ExclPred(p), _) => p.revert = number(value, 0.0, 1e3, "a number of at least 0")?,
+            ("copies_max", _, Replication::Gain(r)) => {
+                r.copies_max = number(value, 0.0, 100.0, "copies per task, between 0 and 100")?;
+            }
             ("requeue", _, Replication::Dup(r)) => r.requeue = requeue(value)?,
             ("requeue", _, Replication::Timeout(r)) => r.requeue = requeue(value)?,
             ("copies", _, Replication::Dup(r)) => {

@@ -88,12 +88,12 @@ fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
     assert_eq!(w.scheduler.predict_finish(blind, w.now), None);
     w.send(Event::JobCancelled { job: blind, tasks: None });
     w.host(1).speed(2.0).slots(2).joins();
-    let job = w.job(6).estimate(s(100)).submit();
-    // Two rounds of 50 s wait, and two tasks of 50 s run.
-    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(150)));
+    let job = w.job(6).estimate(s(60)).submit();
+    // Two rounds of 30 s wait, and two tasks of 30 s run.
+    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(90)));
     w.pass(s(60));
     w.succeeds(HostId(1), w.books(HostId(1))[0]);
-    // Tasks take 60 s here after all; nothing was heard of the one that runs, the other has just begun.
+    // Far from the estimate: tasks take 60 s here after all; nothing was heard of the one that runs, the other has just begun.
     assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(60 + 2 * 60)));
     w.work_off();
     assert_eq!(w.scheduler.predict_finish(job, w.now), None, "it is finished");

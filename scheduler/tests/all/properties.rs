@@ -283,9 +283,20 @@ impl Fleet {
             if self.world.model.jobs.keys().all(|job| self.world.job_state(*job).settled()) {
                 return;
             }
+            let mut idle = true;
             for host in (1..=u32::from(HOSTS)).map(HostId) {
                 let Some(attempt) = self.pick(host, 0) else { continue };
+                idle = false;
                 self.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1) });
+            }
+            // Some policies wait for a while; meanwhile the hosts must be heard of.
+            if idle {
+                let effects = self.world.pass(s(60));
+                self.obey(&effects);
+                for host in (1..=u32::from(HOSTS)).map(HostId) {
+                    let held = self.list(host);
+                    self.send(Event::HostHeard { host, status: OwnerState::Away.into(), held });
+                }
             }
         }
         let unsettled: Vec<JobId> =

@@ -29,7 +29,7 @@ pub(crate) fn s(secs: u64) -> Span {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(Settings { max_copies: 2, ..Settings::default() })
     }
 
     pub(crate) fn with(settings: Settings) -> Self {

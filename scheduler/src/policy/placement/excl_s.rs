@@ -1,5 +1,6 @@
 //! EXCL-S (Kondo et al. 2004, section 5.1): PRI-CR without the hosts whose clock rate lies more than so many standard
 //! deviations below the mean "over all hosts". Reading: all hosts that are known, present or not.
+//! Where no host that could take work is fast enough, the fastest of them is: a job must not wait for ever.
 
 use common::{HostId, Speed};
 
@@ -16,7 +17,8 @@ pub struct ExclS {
 impl ExclS {
     fn threshold(self, scene: &Scene<'_>) -> f64 {
         let (mean, sd) = scene.hosts.index.fleet.speed_mean_sd();
-        mean - self.sds * sd
+        let fastest = scene.hosts.index.fastest().map_or(0.0, Speed::factor);
+        (mean - self.sds * sd).min(fastest)
     }
 
     pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {

@@ -12,12 +12,14 @@ use crate::settings::Settings;
 mod excl_pred;
 mod excl_s;
 mod fcfs;
+pub(crate) mod lookahead;
 mod pri_cr;
 mod pri_cr_wait;
 mod pri_history;
 
 pub use excl_pred::ExclPred;
 pub use excl_s::ExclS;
+pub use lookahead::Lookahead;
 pub use pri_cr_wait::PriCrWait;
 
 /// Which ready host is best.
@@ -35,6 +37,8 @@ pub enum Placement {
     ExclS(ExclS),
     /// The fastest one, unless it would be done after the predicted end of the job.
     ExclPred(ExclPred),
+    /// The one that is done soonest, unless a busy host would be done sooner.
+    Lookahead(Lookahead),
 }
 
 /// The hosts with a free slot, in every order that an answer asks for.
@@ -111,7 +115,7 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead(_) => pri_cr::propose(scene, fit),
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),
@@ -140,6 +144,10 @@ impl Placement {
                  they did per second"
             }
             Placement::ExclS(_) => "the fastest ready host, never one that is too slow among all hosts",
+            Placement::Lookahead(_) => {
+                "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
+                 be done sooner"
+            }
             Placement::ExclPred(_) => {
                 "the fastest ready host, unless it would be done after the predicted end of the job; from that end on \
                  any"

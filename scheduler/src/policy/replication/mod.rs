@@ -7,10 +7,12 @@ use crate::effect::CopyReason;
 use crate::plan::Plan;
 
 mod dup;
+pub(crate) mod gain;
 mod rescue;
 mod timeout;
 
 pub use dup::{Dup, Replicated};
+pub use gain::Gain;
 pub use timeout::Timeout;
 
 /// Who is copied while it lives.
@@ -24,6 +26,8 @@ pub enum Replication {
     Dup(Dup),
     /// A task that is not done by the predicted end of its job.
     Timeout(Timeout),
+    /// The task whose copy brings the expected end of its job forward the most.
+    Gain(Gain),
 }
 
 /// a failed task "must be restarted from scratch on another host" and does not say what holds while a duplicate runs.
@@ -51,14 +55,14 @@ impl Replication {
     /// Why a task should be copied whose live attempts are held up like this, each of them.
     pub(crate) fn rescue(self, hold_ups: impl Iterator<Item = Option<CopyReason>>) -> Option<CopyReason> {
         match self {
-            Replication::Rescue => rescue::propose(hold_ups),
+            Replication::Rescue | Replication::Gain(_) => rescue::propose(hold_ups),
             _ => None,
         }
     }
 
     /// Whether [`Self::rescue`] may ever have a reason.
     pub(crate) fn rescues(self) -> bool {
-        self == Replication::Rescue
+        matches!(self, Replication::Rescue | Replication::Gain(_))
     }
 
     /// Which lost copies are started again while another one lives.
@@ -92,6 +96,9 @@ impl Replication {
             Replication::Rescue => "a task whose attempts are all on suspended or silent hosts, by slots left over",
             Replication::Dup(_) => {
                 "each task that starts while more hosts are ready than tasks wait, those on slow hosts first"
+            }
+            Replication::Gain(_) => {
+                "the task whose copy brings the expected end of the job forward the most, where that is worth its price"
             }
             Replication::Timeout(_) => {
                 "a task that is not done by the predicted end of its job, those on slow hosts first"

@@ -1,0 +1,145 @@
+//! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
+
+use common::host::OwnerState;
+use common::{Span, Time};
+
+use crate::experience::{Curves, Experience, JobClass};
+use crate::host::{Host, Liveness, Load};
+use crate::laws::{Law, Place};
+
+/// After so many more observations the curves are computed anew.
+const REFRESH: u32 = 64;
+/// How much one job's copies move the price of its class.
+const LEARNING: f64 = 0.1;
+/// How likely a host that misses heartbeats is to be heard of again in time.
+const SILENT: f64 = 0.2;
+
+/// Experience, and the curves that follow.
+#[derive(Debug)]
+pub(crate) struct Foresight {
+    pub(crate) experience: Experience,
+    pub(crate) curves: Curves,
+    observed: u32,
+}
+
+impl From<Experience> for Foresight {
+    fn from(experience: Experience) -> Self {
+        let curves = experience.curves();
+        Self { experience, curves, observed: 0 }
+    }
+}
+
+impl Default for Foresight {
+    fn default() -> Self {
+        Experience::default().into()
+    }
+}
+
+fn age_s(since: Time, at: Time) -> f64 {
+    at.since(since).secs()
+}
+
+impl Foresight {
+    fn note(&mut self) {
+        self.observed += 1;
+        if self.observed >= REFRESH {
+            self.observed = 0;
+            self.curves = self.experience.curves();
+        }
+    }
+
+    /// The host went down at `at`.
+    pub(crate) fn on_failure(&mut self, host: &Host, at: Time) {
+        let (from, to) = (age_s(host.up_since, host.up_seen), age_s(host.up_since, at));
+        self.experience.failure.observe(from, to, true);
+        self.observe_owner(host, at, false);
+        self.note();
+    }
+
+    /// The owner came or went at `at`.
+    pub(crate) fn on_owner_turned(&mut self, host: &Host, at: Time) {
+        self.observe_owner(host, at, true);
+        self.note();
+    }
+
+    fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
+        let (from, to) = (age_s(host.owner_since, host.owner_seen), age_s(host.owner_since, at));
+        match host.owner {
+            OwnerState::Away => self.experience.suspension.observe(from, to, turned),
+            OwnerState::Present(_) => self.experience.resumption.observe(from, to, turned),
+        }
+    }
+
+    /// The host's processor share is about to be told anew.
+    pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
+        if host.owner == OwnerState::Away {
+            self.experience.observe_cpu(age_s(host.cpu_seen, at), host.cpu);
+        }
+    }
+
+    /// A job that may start `budget` copies per task has started so many.
+    pub(crate) fn on_job_done(&mut self, class: Option<JobClass>, copies: f64, budget: f64) {
+        if let Some(class) = class {
+            self.experience.prices.learn(class, copies, budget, LEARNING);
+        }
+    }
+
+    /// The experience with what goes on at `now`, as far as that was seen.
+    pub(crate) fn upto<'a>(&self, hosts: impl Iterator<Item = &'a Host>, now: Time) -> Experience {
+        let mut experience = Self::from(self.experience.clone());
+        for host in hosts {
+            let (from, to) = (age_s(host.up_since, host.up_seen), age_s(host.up_since, now));
+            experience.experience.failure.observe(from, to, false);
+            experience.observe_owner(host, now, false);
+            experience.on_cpu(host, now);
+        }
+        experience.experience
+    }
+
+    /// Where an attempt on this host runs, or would run.
+    pub(crate) fn place(host: &Host, now: Time) -> Place {
+        Place {
+            up_s: age_s(host.up_since, now),
+            owner_s: age_s(host.owner_since, now),
+            suspended: host.owner != OwnerState::Away,
+        }
+    }
+
+    /// The processor share that tasks have on this host while they run.
+    fn share(&self, host: &Host) -> f64 {
+        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves.cpu }
+    }
+
+    /// What a task of which `part` is left takes on a free slot of this host, in seconds.
+    pub(crate) fn task_s(&self, host: &Host, work_s: f64, part: f64, start_cost: Span) -> f64 {
+        start_cost.secs() + part * work_s / (host.speed.factor() * self.share(host))
+    }
+
+    /// The part of its task that an attempt has done by `now`, as far as its host's reports tell.
+    pub(crate) fn done(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+        let rate = host.speed.factor() * self.share(host) / work_s;
+        let (since, done) = match (load.noted, load.progress) {
+            (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
+            (Some(noted), None) if load.phase.executing() => (noted, load.resumed + load.ran.secs() * rate),
+            _ => (load.assigned + start_cost, load.resumed),
+        };
+        let ran_s = if host.owner == OwnerState::Away { age_s(since, now) } else { 0.0 };
+        (done + ran_s * rate).clamp(0.0, 1.0)
+    }
+
+    /// The law of a live attempt's end.
+    pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
+        let started = load.assigned + start_cost;
+        let full_s = work_s / (host.speed.factor() * self.share(host));
+        let done = self.done(host, load, work_s, start_cost, now);
+        let left_s = age_s(now, started) + (1.0 - done) * full_s;
+        // Whoever should be done already is expected soon, and later the longer it has been.
+        let overdue_s = age_s(started, now) - full_s;
+        let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
+        let mut law = Law::of(left_s, Self::place(host, now), &self.curves);
+        if host.liveness != Liveness::Alive {
+            law.alive *= SILENT;
+        }
+        law
+    }
+}

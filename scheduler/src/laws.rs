@@ -1,0 +1,56 @@
+//! When will an attempt be done? Probability laws of live and of possible attempts, from what its host last said and
+//! from how long hosts and owners stay. What is not here: what follows from them.
+
+use crate::experience::Curves;
+
+/// The law of one attempt's end. Times are in seconds from now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Law {
+    /// When it is done if nothing comes between; of a suspended one, after it goes on.
+    pub(crate) end_s: f64,
+    /// The probability that its host stays up for so long.
+    pub(crate) alive: f64,
+    /// The probability that it is not suspended before.
+    pub(crate) undisturbed: f64,
+    /// For how long it has been suspended, if it is.
+    pub(crate) suspended_s: Option<f64>,
+}
+
+/// Where an attempt runs, or would run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Place {
+    /// For how long its host has been up.
+    pub(crate) up_s: f64,
+    /// For how long its owner has been as now.
+    pub(crate) owner_s: f64,
+    pub(crate) suspended: bool,
+}
+
+impl Law {
+    /// The law of an attempt that needs `left_s` more where it is, suspensions not counted.
+    pub(crate) fn of(left_s: f64, place: Place, curves: &Curves) -> Self {
+        let alive = curves.failure.survival(place.up_s, left_s);
+        if place.suspended {
+            return Self { end_s: left_s, alive, undisturbed: 0.0, suspended_s: Some(place.owner_s) };
+        }
+        let undisturbed = curves.suspension.survival(place.owner_s, left_s);
+        Self { end_s: left_s, alive, undisturbed, suspended_s: None }
+    }
+
+    /// The probability that it is done `at_s` from now.
+    pub(crate) fn done_by(&self, at_s: f64, curves: &Curves) -> f64 {
+        if at_s < self.end_s {
+            return 0.0;
+        }
+        let resumed = 1.0 - curves.resumption.survival(self.suspended_s.unwrap_or(0.0), at_s - self.end_s);
+        self.alive * (self.undisturbed + (1.0 - self.undisturbed) * resumed)
+    }
+
+    /// When it is done, roughly: suspensions at their mean.
+    pub(crate) fn expected_s(&self, curves: &Curves) -> f64 {
+        match self.suspended_s {
+            Some(suspended_s) => self.end_s + (0.7 * suspended_s).max(60.0),
+            None => self.end_s + (1.0 - self.undisturbed) * curves.mean_suspension_s,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a run knows of each host and of each attempt: the truth, and what of it was told to the scheduler. What is not
+//! here: the order of events.
+
+use common::attempt::{Held, Phase};
+use common::host::YieldReason;
+use common::{AttemptId, Span, Time};
+
+use super::course::Stretch;
+use super::outcome::Fate;
+
+/// No time: what is not planned.
+pub(super) const NEVER: Time = Time(u64::MAX);
+
+/// A host in a run.
+#[derive(Debug, Clone)]
+pub(super) struct Host {
+    /// The number of its present stretch.
+    pub(super) stretch: u32,
+    /// Its attempts, as places in the run's list, stopped ones that it does not know of included.
+    pub(super) held: Vec<u32>,
+    /// Since when it has had attempts without a break: heartbeats are counted from here.
+    pub(super) busy_since: Time,
+    /// Time between heartbeats.
+    pub(super) every: Span,
+    /// The next heartbeat that has something to say.
+    pub(super) beat_at: Time,
+    /// When the scheduler will miss it, after it went down with attempts.
+    pub(super) missed_at: Time,
+    /// What the scheduler was told last: whether tasks can compute, and with which part of the processor.
+    pub(super) told: (bool, f32),
+}
+
+impl Host {
+    pub(super) const IDLE: Host = Host {
+        stretch: 0,
+        held: Vec::new(),
+        busy_since: Time(0),
+        every: Span::ZERO,
+        beat_at: NEVER,
+        missed_at: NEVER,
+        told: (false, 0.0),
+    };
+
+    /// Makes it a host that has done nothing yet, at this stretch.
+    pub(super) fn reset(&mut self, stretch: u32) {
+        let mut held = std::mem::take(&mut self.held);
+        held.clear();
+        *self = Host { stretch, held, ..Host::IDLE };
+    }
+
+    /// Its first heartbeat after `now`.
+    pub(super) fn next_beat(&self, now: Time) -> Time {
+        let every = self.every.0.max(1);
+        self.busy_since + Span((now.since(self.busy_since).0 / every + 1).saturating_mul(every))
+    }
+
+    /// Its last heartbeat up to `now`.
+    pub(super) fn last_beat(&self, now: Time) -> Time {
+        let every = self.every.0.max(1);
+        self.busy_since + Span(now.since(self.busy_since).0 / every * every)
+    }
+
+    pub(super) fn has_news(&self, stretch: &Stretch) -> bool {
+        self.told != (stretch.ready(), stretch.cpu)
+    }
+}
+
+/// An attempt in a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) id: AttemptId,
+    pub(super) host: u32,
+    pub(super) began: Time,
+    /// When it begins to compute, where its host stays up until then.
+    pub(super) from: Time,
+    /// Sums of its host at that time.
+    pub(super) from_cpu_s: f64,
+    pub(super) from_ran: Span,
+    /// The part of the task that was done before it.
+    pub(super) part: f64,
+    /// What a processor second of its host adds to that part.
+    pub(super) part_per_s: f64,
+    /// How often its host is to report.
+    pub(super) report_every: Option<Span>,
+    pub(super) replica: bool,
+    /// Whether the scheduler wants it to end; its host may not know.
+    pub(super) stopped: bool,
+    /// How it ended, and when.
+    pub(super) end: Option<(Fate, Time)>,
+}
+
+impl Attempt {
+    /// Processor seconds that it has had by `now`, a time in this stretch of its host.
+    pub(super) fn cpu_s(&self, stretch: &Stretch, now: Time) -> f64 {
+        if now <= self.from { 0.0 } else { (stretch.cpu_s(now) - self.from_cpu_s).max(0.0) }
+    }
+
+    /// The part of the task that is done by `now`.
+    pub(super) fn done(&self, stretch: &Stretch, now: Time) -> f64 {
+        (self.part + self.part_per_s * self.cpu_s(stretch, now)).min(1.0)
+    }
+
+    /// For how long it has run by `now`, suspensions not counted.
+    pub(super) fn ran(&self, stretch: &Stretch, now: Time) -> Span {
+        if now <= self.from { Span::ZERO } else { Span(stretch.ran(now).0.saturating_sub(self.from_ran.0)) }
+    }
+
+    /// What its host says of it.
+    pub(super) fn held(&self, stretch: &Stretch, now: Time) -> Held {
+        let phase = match stretch.ready() {
+            _ if now < self.from => Phase::Staging,
+            true => Phase::Running,
+            false => Phase::Suspended(YieldReason::InUse),
+        };
+        let progress = Some(self.done(stretch, now) as f32);
+        Held { attempt: self.id, phase, ran: self.ran(stretch, now), progress }
+    }
+}

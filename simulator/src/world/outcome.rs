@@ -1,0 +1,65 @@
+//! What one run comes to.
+
+use scheduler::effect::Refused;
+
+/// How a run went. Times are seconds since the job was submitted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// When the last task was done; none where that was not before the horizon.
+    pub makespan_s: Option<f64>,
+    /// When each task was done, in order of time.
+    pub completions_s: Vec<f64>,
+    /// Attempts started.
+    pub launches: u32,
+    /// Those of them that were started while another attempt of the same task was live, as far as the scheduler knew
+    /// (Kondo et al. 2004, section 6: "replicated tasks").
+    pub replicas: u32,
+    /// Processor seconds that attempts had.
+    pub cpu_s: f64,
+    /// Those of them that attempts had which did not deliver their task.
+    pub wasted_cpu_s: f64,
+    /// Every attempt in the order of their starts, where that was asked for.
+    pub story: Vec<AttemptStory>,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttemptStory {
+    /// The task's index, from 1.
+    pub task: u32,
+    /// The attempt's number among those of its task, from 1.
+    pub number: u32,
+    /// The host's place in the trace, from 0.
+    pub host: u32,
+    /// When it was given to its host.
+    pub began_s: f64,
+    /// When it ended on its host, whoever knew.
+    pub ended_s: f64,
+    /// How.
+    pub fate: Fate,
+    /// Whether another attempt of the task was live when it began.
+    pub replica: bool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It delivered its task.
+    Delivered,
+    /// It was done after another one.
+    Late,
+    /// Its host went down.
+    Lost,
+    /// It was stopped, since another one was done or its task was started anew.
+    Stopped,
+    /// It was still there when the run ended.
+    Unended,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The scheduler does not take the job.
+    #[error("the scheduler refuses the job: {0}")]
+    Refused(Refused),
+}

@@ -1,0 +1,561 @@
+//! The clockwork: what happens next, told to the scheduler, and what the scheduler wants, done. What is not here: why
+//! the scheduler wants it.
+//!
+//! At one instant, attempts are done first, in the order of their starts, then heartbeats are missed or heard, host by
+//! host; then comes what the trace says, host by host, and at last the scheduler's own timer. A trace says most of what
+//! happens, so most of the future is known when an attempt starts: when it will be done, and which heartbeats say
+//! anything new.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use common::attempt::{Held, Outcome as Ending, Phase};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use scheduler::effect::{Refused, Settled};
+use scheduler::{Effect, Event, Scheduler};
+
+use super::course::{Change, Course, Stretch, World};
+use super::host::{Attempt, Host, NEVER};
+use super::outcome::{AttemptStory, Fate, Outcome, RunError};
+use super::run::Run;
+use crate::Record;
+
+/// The only job of a run.
+const JOB: JobId = JobId(1);
+/// What keeping state costs a task, as a part of its host's speed.
+const CHECKPOINT_COST: f64 = 0.02;
+/// A timer that wants to ring again at once rings this much later, so that no policy can stop the world's time.
+const LEAST_TICK: Span = Span::from_millis(1);
+
+/// Runs jobs on worlds, one after the other; keeps its memory between runs.
+#[derive(Debug, Default)]
+pub struct Simulator {
+    queue: BinaryHeap<Reverse<Due>>,
+    hosts: Vec<Host>,
+    attempts: Vec<Attempt>,
+    tasks: Vec<Task>,
+    /// The scheduler's number of each host, and the host of each number.
+    numbers: Vec<u32>,
+    places: Vec<u32>,
+    effects: Vec<Effect>,
+}
+
+/// Something planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Time,
+    what: What,
+}
+
+/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any more is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// This attempt has done its work.
+    Done(u32),
+    /// This host's heartbeat is missed for the first time.
+    Missed(u32),
+    /// This host's heartbeat has something to say.
+    Beat(u32),
+}
+
+/// A task in a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Task {
+    /// Attempts on the scheduler's books.
+    live: u32,
+    done: bool,
+    /// The part of it that is safe with the master, from attempts that have ended.
+    part: f64,
+}
+
+impl Simulator {
+    /// Runs one job.
+    ///
+    /// # Errors
+    /// If the scheduler does not take the job.
+    pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
+        let mut live = Live::new(self, world, run);
+        live.begin();
+        live.go_on();
+        live.end()
+    }
+
+    /// Runs one job, and writes down every event that the scheduler was given.
+    ///
+    /// # Errors
+    /// If the scheduler does not take the job.
+    pub fn record(&mut self, world: &World, run: &Run<'_>) -> Result<(Outcome, Record), RunError> {
+        let mut live = Live::new(self, world, run);
+        live.log = Some(Vec::new());
+        live.begin();
+        live.go_on();
+        let events = live.log.take().unwrap_or_default();
+        let record = Record { settings: run.settings(), incarnation: Incarnation(1), events };
+        live.end().map(|outcome| (outcome, record))
+    }
+
+    /// Forgets the last run.
+    fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
+        self.queue.clear();
+        self.attempts.clear();
+        self.tasks.clear();
+        self.tasks.resize(run.tasks as usize, Task::default());
+        self.hosts.resize(world.courses.len(), Host::IDLE);
+        for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
+            host.reset(course.index(start) as u32);
+        }
+        self.numbers.clear();
+        self.numbers.extend(1..=world.courses.len() as u32);
+        if let Some(seed) = run.shuffle {
+            shuffle(&mut self.numbers, seed);
+        }
+        self.places.resize(world.courses.len() + 1, 0);
+        for (place, number) in (0..).zip(&self.numbers) {
+            self.places[*number as usize] = place;
+        }
+    }
+}
+
+/// Puts the numbers into a random order; the stream of `seed` is used for nothing else.
+fn shuffle(numbers: &mut [u32], seed: u64) {
+    let mut stream = ChaCha8Rng::seed_from_u64(seed ^ 0x686f_7374_6f72_6465);
+    for last in (1..numbers.len()).rev() {
+        let other = (u128::from(stream.next_u64()) * (last as u128 + 1)) >> 64;
+        numbers.swap(last, other as usize);
+    }
+}
+
+/// A run that is under way.
+struct Live<'a, 'r> {
+    world: &'a World,
+    run: &'a Run<'r>,
+    sim: &'a mut Simulator,
+    scheduler: Scheduler,
+    now: Time,
+    start: Time,
+    horizon: Time,
+    /// The next change of the trace.
+    change: usize,
+    outcome: Outcome,
+    settled: bool,
+    refused: Option<Refused>,
+    log: Option<Vec<(Time, Event)>>,
+}
+
+impl<'a, 'r> Live<'a, 'r> {
+    fn new(sim: &'a mut Simulator, world: &'a World, run: &'a Run<'r>) -> Self {
+        let time = |s: f64| Time(Span::from_secs_f64(s).0);
+        let start = time(run.start_s);
+        sim.reset(world, run, start);
+        Live {
+            world,
+            run,
+            sim,
+            scheduler: Scheduler::new(run.settings(), Incarnation(1)),
+            now: start,
+            start,
+            horizon: run.horizon_s.map_or(world.end(), time).min(world.end()),
+            change: world.changes.partition_point(|change| change.at <= start),
+            outcome: Outcome { completions_s: Vec::with_capacity(run.tasks as usize), ..Outcome::default() },
+            settled: false,
+            refused: None,
+            log: None,
+        }
+    }
+
+    /// Tells the scheduler what there is, then gives it the job.
+    fn begin(&mut self) {
+        if let Some(experience) = self.run.experience {
+            self.step(Event::Learned(Box::new(experience.clone())));
+        }
+        for number in 1..=self.world.courses.len() as u32 {
+            let place = self.sim.places[number as usize] as usize;
+            let record = self.run.records.and_then(|records| records.get(place)).copied();
+            let speed = self.world.courses[place].speed;
+            self.step(Event::HostKnown { host: HostId(number), speed, record });
+        }
+        for number in 1..=self.world.courses.len() as u32 {
+            let place = self.sim.places[number as usize] as usize;
+            if self.stretch(place).up {
+                self.join(place);
+            }
+        }
+        self.step(Event::JobSubmitted { job: JOB, bag: self.run.bag() });
+    }
+
+    /// Everything until the job is settled or the horizon is reached.
+    fn go_on(&mut self) {
+        let mut ticked = None;
+        while !self.settled && self.refused.is_none() {
+            let planned = self.sim.queue.peek().map_or(NEVER, |due| due.0.at);
+            let changes = self.world.changes.get(self.change).map_or(NEVER, |change| change.at);
+            let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
+            let tick = self.scheduler.next_wakeup().map_or(NEVER, |at| at.max(earliest));
+            let next = planned.min(changes).min(tick);
+            if next > self.horizon {
+                self.now = self.horizon.max(self.start);
+                return;
+            }
+            self.now = next;
+            if next == planned
+                && let Some(Reverse(due)) = self.sim.queue.pop()
+            {
+                self.on_due(due);
+            } else if next == changes {
+                let change = self.world.changes[self.change];
+                self.change += 1;
+                self.on_change(change);
+            } else {
+                ticked = Some(next);
+                self.step(Event::Tick);
+            }
+        }
+    }
+
+    fn on_due(&mut self, due: Due) {
+        match due.what {
+            What::Done(attempt) => self.on_done(attempt),
+            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due.at => self.on_beat(place as usize),
+            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due.at => {
+                self.sim.hosts[place as usize].missed_at = NEVER;
+                self.step(Event::HostLeft { host: self.id(place as usize) });
+            }
+            What::Beat(_) | What::Missed(_) => {}
+        }
+    }
+
+    fn on_change(&mut self, change: Change) {
+        let place = change.host as usize;
+        let host = &mut self.sim.hosts[place];
+        let before = self.world.courses[place].stretches[host.stretch as usize];
+        host.stretch = change.stretch;
+        let after = self.stretch(place);
+        match (before.up, after.up) {
+            (true, false) => self.on_down(place),
+            (false, true) => {
+                self.sim.hosts[place].missed_at = NEVER;
+                self.join(place);
+            }
+            (true, true) => self.on_turned(place, &after),
+            (false, false) => {}
+        }
+    }
+
+    /// A host goes down. With attempts, that is noticed when its next heartbeat is missing; an idle one says goodbye.
+    fn on_down(&mut self, place: usize) {
+        let host = &mut self.sim.hosts[place];
+        host.beat_at = NEVER;
+        if host.held.is_empty() {
+            self.step(Event::HostLeft { host: self.id(place) });
+            return;
+        }
+        let at = host.next_beat(self.now);
+        host.missed_at = at;
+        let mut held = std::mem::take(&mut host.held);
+        for attempt in held.drain(..) {
+            self.finish(attempt, Fate::Lost);
+        }
+        self.sim.hosts[place].held = held;
+        self.plan(at, What::Missed(place as u32));
+    }
+
+    /// The owner of a host that is up comes, goes, or leaves another part of the processor.
+    fn on_turned(&mut self, place: usize, stretch: &Stretch) {
+        let host = &mut self.sim.hosts[place];
+        let owner_changed = host.told.0 != stretch.ready();
+        if !host.held.is_empty() {
+            if owner_changed || self.reports(place) {
+                self.plan_beat(place);
+            }
+        } else if self.run.watch {
+            self.hear(place, Vec::new());
+        } else if owner_changed {
+            host.told.0 = stretch.ready();
+            self.step(Event::OwnerChanged { host: self.id(place), owner: stretch.owner() });
+        }
+    }
+
+    /// A heartbeat: the host says how it is and what it has, and hears which attempts it is to stop.
+    fn on_beat(&mut self, place: usize) {
+        self.sim.hosts[place].beat_at = NEVER;
+        let mut held = std::mem::take(&mut self.sim.hosts[place].held);
+        held.retain(|attempt| {
+            let stopped = self.sim.attempts[*attempt as usize].stopped;
+            if stopped {
+                self.finish(*attempt, Fate::Stopped);
+            }
+            !stopped
+        });
+        let stretch = self.stretch(place);
+        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
+        self.sim.hosts[place].held = held;
+        self.pace(place);
+        self.hear(place, said);
+        if self.run.every_heartbeat && !self.sim.hosts[place].held.is_empty() {
+            self.plan_beat(place);
+        }
+    }
+
+    /// An attempt has done its work, and its host delivers it.
+    fn on_done(&mut self, number: u32) {
+        let attempt = self.sim.attempts[number as usize];
+        if attempt.end.is_some() {
+            return;
+        }
+        let late = self.sim.tasks[task(attempt.id)].done;
+        self.finish(number, if late { Fate::Late } else { Fate::Delivered });
+        let (place, stretch) = (attempt.host as usize, self.stretch(attempt.host as usize));
+        let host = &mut self.sim.hosts[place];
+        host.held.retain(|held| *held != number);
+        let ran = attempt.ran(&stretch, self.now);
+        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
+            // What the heartbeat would have said goes along.
+            let done = Held { attempt: attempt.id, phase: Phase::Ended, ran, progress: Some(1.0) };
+            self.hear(place, vec![done]);
+        }
+        if self.sim.hosts[place].held.is_empty() {
+            self.sim.hosts[place].beat_at = NEVER;
+        }
+        self.pace(place);
+        let (host, outcome) = (self.id(place), Ending::Succeeded);
+        self.step(Event::AttemptEnded { host, attempt: attempt.id, outcome, ran });
+    }
+
+    fn step(&mut self, event: Event) {
+        if let Some(log) = &mut self.log {
+            log.push((self.now, event.clone()));
+        }
+        let mut effects = std::mem::take(&mut self.sim.effects);
+        self.scheduler.step(self.now, event, &mut effects);
+        for effect in &effects {
+            self.on_effect(effect);
+        }
+        effects.clear();
+        self.sim.effects = effects;
+    }
+
+    fn on_effect(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Start { host, attempt, report_every, .. } => self.start(*host, *attempt, *report_every),
+            Effect::Stop { host, attempt, .. } => self.stop(*host, *attempt),
+            Effect::Abandon { host, attempts } => attempts.iter().for_each(|attempt| self.stop(*host, *attempt)),
+            Effect::Ended { attempt, .. } => {
+                let live = &mut self.sim.tasks[task(*attempt)].live;
+                *live = live.saturating_sub(1);
+            }
+            Effect::TaskSettled { task: id, settled: Settled::Finished(_) } => {
+                self.sim.tasks[id.index as usize - 1].done = true;
+                self.outcome.completions_s.push(self.now.since(self.start).secs());
+            }
+            Effect::JobSettled { .. } => self.settled = true,
+            Effect::JobRefused { why, .. } => self.refused = Some(why.clone()),
+            _ => {}
+        }
+    }
+
+    /// Gives an attempt to a host, which begins with it at once. Whether and when it will be done is written in the
+    /// trace.
+    fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
+        let place = self.sim.places[host.0 as usize] as usize;
+        let course = &self.world.courses[place];
+        let stretch = self.stretch(place);
+        let part = self.safe_part(id);
+        let known = &mut self.sim.tasks[task(id)];
+        let replica = known.live > 0;
+        known.live += 1;
+        self.outcome.launches += 1;
+        self.outcome.replicas += u32::from(replica);
+        let from = self.now + self.run.start_cost;
+        let at_from = course.at_after(self.sim.hosts[place].stretch as usize, from);
+        let effort = if self.run.checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
+        let part_per_s = course.speed.factor() * effort / self.run.work_s;
+        let number = self.sim.attempts.len() as u32;
+        self.sim.attempts.push(Attempt {
+            id,
+            host: place as u32,
+            began: self.now,
+            from,
+            from_cpu_s: at_from.cpu_s(from),
+            from_ran: at_from.ran(from),
+            part,
+            part_per_s,
+            report_every,
+            replica,
+            stopped: false,
+            end: None,
+        });
+        if !stretch.up {
+            self.finish(number, Fate::Lost);
+            return;
+        }
+        self.hold(place, number);
+        if from < stretch.down_at
+            && let Some(at) = course.finish(self.sim.hosts[place].stretch as usize, from, (1.0 - part) / part_per_s)
+        {
+            self.plan(at, What::Done(number));
+        }
+    }
+
+    /// Puts an attempt on a host that is up, and its heartbeats with it.
+    fn hold(&mut self, place: usize, number: u32) {
+        let (now, stretch) = (self.now, self.stretch(place));
+        let host = &mut self.sim.hosts[place];
+        if host.held.is_empty() {
+            (host.busy_since, host.beat_at) = (now, NEVER);
+        }
+        host.held.push(number);
+        let news = host.has_news(&stretch);
+        self.pace(place);
+        if self.run.every_heartbeat || news && self.reports(place) {
+            self.plan_beat(place);
+        }
+    }
+
+    /// The part of the task that the master has, so that its next attempt begins there.
+    fn safe_part(&self, id: AttemptId) -> f64 {
+        if !self.run.checkpoint || id.number == 1 {
+            return 0.0;
+        }
+        let ended = self.sim.tasks[task(id)].part;
+        let live = self.sim.attempts.iter().filter(|a| a.id.task == id.task && a.end.is_none());
+        live.map(|attempt| self.shipped(attempt)).fold(ended, f64::max)
+    }
+
+    /// The part of its task that an attempt had done at its host's last heartbeat.
+    fn shipped(&self, attempt: &Attempt) -> f64 {
+        let beat = self.sim.hosts[attempt.host as usize].last_beat(self.now);
+        if beat < attempt.began { 0.0 } else { attempt.done(self.world.courses[attempt.host as usize].at(beat), beat) }
+    }
+
+    /// The scheduler wants an attempt to end. Its host learns of it with its next heartbeat.
+    fn stop(&mut self, host: HostId, id: AttemptId) {
+        let place = self.sim.places[host.0 as usize] as usize;
+        let held = self.sim.hosts[place].held.iter().copied();
+        if let Some(number) = held.into_iter().find(|at| self.sim.attempts[*at as usize].id == id) {
+            self.sim.attempts[number as usize].stopped = true;
+            self.plan_beat(place);
+        }
+    }
+
+    /// An attempt is over on its host: what it had is counted, and what it shipped is kept.
+    fn finish(&mut self, number: u32, fate: Fate) {
+        let now = self.now;
+        let attempt = self.sim.attempts[number as usize];
+        if self.run.checkpoint && fate != Fate::Delivered {
+            let shipped = self.shipped(&attempt);
+            let part = &mut self.sim.tasks[task(attempt.id)].part;
+            *part = part.max(shipped);
+        }
+        let place = attempt.host as usize;
+        let at = self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, now);
+        let cpu_s = attempt.cpu_s(at, now);
+        self.outcome.cpu_s += cpu_s;
+        if fate != Fate::Delivered {
+            self.outcome.wasted_cpu_s += cpu_s;
+        }
+        self.sim.attempts[number as usize].end = Some((fate, now));
+    }
+
+    /// A host comes up, and has nothing of before.
+    fn join(&mut self, place: usize) {
+        let stretch = self.stretch(place);
+        self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
+        self.step(Event::HostJoined {
+            host: self.id(place),
+            slots: self.run.slots,
+            speed: self.world.courses[place].speed,
+            status: stretch.status(self.now),
+            held: Vec::new(),
+        });
+    }
+
+    /// The host says how it is.
+    fn hear(&mut self, place: usize, held: Vec<Held>) {
+        let stretch = self.stretch(place);
+        self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
+        self.step(Event::HostHeard { host: self.id(place), status: stretch.status(self.now), held });
+    }
+
+    /// Plans the host's next heartbeat, unless one is planned that is as soon.
+    fn plan_beat(&mut self, place: usize) {
+        let host = &mut self.sim.hosts[place];
+        let at = host.next_beat(self.now);
+        if at < host.beat_at {
+            host.beat_at = at;
+            self.plan(at, What::Beat(place as u32));
+        }
+    }
+
+    fn plan(&mut self, at: Time, what: What) {
+        if at <= self.horizon {
+            self.sim.queue.push(Reverse(Due { at, what }));
+        }
+    }
+
+    /// How often the host reports, with what it holds.
+    fn pace(&mut self, place: usize) {
+        let host = &mut self.sim.hosts[place];
+        let wanted = host.held.iter().filter_map(|at| self.sim.attempts[*at as usize].report_every);
+        host.every = wanted.fold(self.run.heartbeat, Span::min);
+    }
+
+    /// Whether somebody looks at the host's reports of progress.
+    fn reports(&self, place: usize) -> bool {
+        self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
+    }
+
+    fn stretch(&self, place: usize) -> Stretch {
+        self.world.courses[place].stretches[self.sim.hosts[place].stretch as usize]
+    }
+
+    fn id(&self, place: usize) -> HostId {
+        HostId(self.sim.numbers[place])
+    }
+
+    /// Counts what is still running, and says how it went.
+    fn end(mut self) -> Result<Outcome, RunError> {
+        if let Some(why) = self.refused {
+            return Err(RunError::Refused(why));
+        }
+        let over = self.now;
+        for number in 0..self.sim.attempts.len() {
+            let attempt = self.sim.attempts[number];
+            if attempt.end.is_some() {
+                continue;
+            }
+            let host = &self.sim.hosts[attempt.host as usize];
+            let course: &Course = &self.world.courses[attempt.host as usize];
+            let done =
+                course.finish(course.index(attempt.from), attempt.from, (1.0 - attempt.part) / attempt.part_per_s);
+            let until =
+                host.next_beat(over).min(self.stretch(attempt.host as usize).down_at).min(done.unwrap_or(NEVER));
+            self.now = if self.settled { until } else { over };
+            self.finish(number as u32, if self.settled { Fate::Stopped } else { Fate::Unended });
+        }
+        self.outcome.makespan_s = self.settled.then(|| over.since(self.start).secs());
+        if self.run.story {
+            self.outcome.story = self.sim.attempts.iter().map(|attempt| self.tell(attempt)).collect();
+        }
+        Ok(self.outcome)
+    }
+
+    fn tell(&self, attempt: &Attempt) -> AttemptStory {
+        let (fate, ended) = attempt.end.unwrap_or((Fate::Unended, self.now));
+        AttemptStory {
+            task: attempt.id.task.index,
+            number: attempt.id.number,
+            host: attempt.host,
+            began_s: attempt.began.since(self.start).secs(),
+            ended_s: ended.since(self.start).secs(),
+            fate,
+            replica: attempt.replica,
+        }
+    }
+}
+
+/// The place of an attempt's task in the run's list.
+fn task(attempt: AttemptId) -> usize {
+    attempt.task.index as usize - 1
+}

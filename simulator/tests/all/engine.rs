@@ -1,0 +1,187 @@
+//! What the simulated world does, with answers that were worked out by hand. What is not here: whether a policy is good.
+
+use common::Span;
+use simulator::replay;
+use simulator::world::{Fate, Outcome, Run, Simulator, World};
+
+use crate::grid::{always, shared_day, trace};
+
+/// Seconds between an answer and what may be taken for it: times are whole microseconds, and progress travels as a
+/// single-precision number.
+const CLOSE_S: f64 = 1e-4;
+
+fn run(world: &World, run: &Run<'_>) -> Outcome {
+    Simulator::default().run(world, run).expect("the job is taken")
+}
+
+fn makespan(world: &World, asked: &Run<'_>) -> f64 {
+    run(world, asked).makespan_s.expect("the job is finished")
+}
+
+fn close(found: f64, want: f64) {
+    assert!((found - want).abs() < CLOSE_S, "{found} and not {want}");
+}
+
+#[test]
+fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
+    for (mhz, cpu, want) in [(1_500.0, 1.0, 340.0), (3_000.0, 1.0, 190.0), (1_500.0, 0.5, 640.0)] {
+        let world = World::new(&trace(&[(mhz, &[(0.0, 10_000.0, cpu)])]));
+        close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), want);
+        close(makespan(&world, &Run::new(77.25, 2, 300.0, "FCFS")), 2.0 * want);
+    }
+}
+
+#[test]
+fn a_suspended_task_goes_on_where_it_was() {
+    let world = World::new(&trace(&[(1_500.0, &[(0.0, 100.0, 1.0), (100.0, 250.0, 0.0), (250.0, 10_000.0, 1.0)])]));
+    // 60 s before the owner comes, 240 s after.
+    close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
+    // Less than one part in a hundred is as good as nothing.
+    let world = World::new(&trace(&[(1_500.0, &[(0.0, 100.0, 1.0), (100.0, 250.0, 0.009), (250.0, 10_000.0, 1.0)])]));
+    close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
+}
+
+#[test]
+fn the_start_cost_passes_while_the_owner_is_there() {
+    let world = World::new(&trace(&[(1_500.0, &[(0.0, 20.0, 1.0), (20.0, 30.0, 0.0), (30.0, 10_000.0, 1.0)])]));
+    close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 340.0);
+}
+
+#[test]
+fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
+    let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
+    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let asked = Run { story: true, ..Run::new(0.0, 1, 300.0, "PRI-CR") };
+    let outcome = run(&world, &asked);
+    close(outcome.makespan_s.expect("done"), 120.0 + 340.0);
+    close(outcome.wasted_cpu_s, 60.5);
+    close(outcome.cpu_s, 360.5);
+    assert_eq!((outcome.launches, outcome.replicas), (2, 0));
+    let fates: Vec<_> = outcome.story.iter().map(|attempt| (attempt.host, attempt.number, attempt.fate)).collect();
+    assert_eq!(fates, [(0, 1, Fate::Lost), (1, 2, Fate::Delivered)]);
+    // Heartbeats are counted from the attempt's start, not from the trace's.
+    let later = Run { heartbeat: Span::from_secs(30), ..Run::new(7.0, 1, 300.0, "PRI-CR") };
+    close(makespan(&world, &later), 120.0 + 340.0);
+}
+
+#[test]
+fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
+    let fast: &[_] = &[(0.0, 70.0, 1.0), (70.0, 90.0, -1.0), (90.0, 10_000.0, 1.0)];
+    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    close(makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")), 90.0 + 190.0);
+}
+
+#[test]
+fn a_host_that_comes_up_is_used_at_once() {
+    let world = World::new(&trace(&[(1_500.0, &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)])]));
+    close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 1_340.0);
+}
+
+#[test]
+fn slots_compute_side_by_side() {
+    let world = World::new(&trace(&[(1_500.0, &always())]));
+    close(makespan(&world, &Run { slots: 2, ..Run::new(0.0, 4, 300.0, "FCFS") }), 680.0);
+}
+
+#[test]
+fn a_stopped_copy_computes_on_until_its_host_reports() {
+    // The first host's owner is there from 60 s to 400 s. The second host is free at 340 s, and copies the first one's
+    // task. The first host is done at 400 + 130 s; the copy hears of it at 340 + 4 x 60 s.
+    let first: &[_] = &[(0.0, 60.0, 1.0), (60.0, 400.0, 0.0), (400.0, 10_000.0, 1.0)];
+    let world = World::new(&trace(&[(3_000.0, first), (1_500.0, &always())]));
+    let outcome = run(&world, &Run { story: true, ..Run::new(0.0, 2, 300.0, "DESKGRID") });
+    let copy = outcome.story.iter().find(|attempt| attempt.replica);
+    if let Some(copy) = copy.filter(|copy| copy.began_s == 340.0) {
+        close(outcome.makespan_s.expect("done"), 530.0);
+        assert_eq!((copy.fate, copy.host, outcome.replicas), (Fate::Stopped, 1, 1));
+        close(copy.ended_s, 580.0);
+        close(outcome.wasted_cpu_s, 200.0);
+        close(outcome.cpu_s, 650.0);
+    } else {
+        panic!("the policy does not copy when it should: {:?}", outcome.story);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
+    let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
+    let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
+    let asked = Run { checkpoint: true, ..Run::new(0.0, 1, 300.0, "PRI-CR") };
+    // 20 s of computing were safe at 60 s, at twice the speed, less 2 %.
+    let left_s = 300.0 - 20.0 * 2.0 * 0.98;
+    close(makespan(&world, &asked), 120.0 + 40.0 + left_s / 0.98);
+}
+
+#[test]
+fn what_cannot_be_finished_is_unfinished_and_no_hang() {
+    let never: &[_] = &[(0.0, 5_000.0, -1.0)];
+    let suspended: &[_] = &[(0.0, 5_000.0, 0.0)];
+    // Up for a minute, down for a minute: no task of five minutes fits.
+    let flapping: Vec<(f64, f64, f64)> =
+        (0..40).map(|i| (f64::from(i) * 60.0, f64::from(i + 1) * 60.0, if i % 2 == 0 { 1.0 } else { -1.0 })).collect();
+    for segments in [never, suspended, &flapping, &[]] {
+        for policy in scheduler::catalogue() {
+            let world = World::new(&trace(&[(1_500.0, segments), (900.0, segments)]));
+            let outcome = run(&world, &Run::new(0.0, 3, 300.0, policy.name));
+            assert_eq!((outcome.makespan_s, outcome.completions_s.len()), (None, 0), "{}", policy.name);
+        }
+    }
+    let world = World::new(&trace(&[(1_500.0, &always())]));
+    let early = Run { horizon_s: Some(339.0), ..Run::new(0.0, 1, 300.0, "FCFS") };
+    let outcome = run(&world, &early);
+    assert_eq!(outcome.makespan_s, None);
+    close(outcome.cpu_s, 299.0);
+}
+
+#[test]
+fn a_job_that_the_scheduler_does_not_take_is_an_error() {
+    let world = World::new(&trace(&[(1_500.0, &always())]));
+    let refused = Simulator::default().run(&world, &Run::new(0.0, 1, 300.0, "NO-SUCH-POLICY"));
+    assert!(refused.expect_err("no such policy").to_string().contains("NO-SUCH-POLICY"));
+    assert!(Simulator::default().run(&world, &Run::new(0.0, 0, 300.0, "FCFS")).is_err());
+}
+
+#[test]
+fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
+    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let world = World::new(&day);
+    let mut used = Simulator::default();
+    for policy in scheduler::catalogue() {
+        let asked = Run { story: true, shuffle: Some(7), ..Run::new(15_000.0, 150, 300.0, policy.name) };
+        let first = used.run(&world, &asked).expect("taken");
+        assert_eq!(first, run(&world, &asked), "{}", policy.name);
+        assert_eq!(first.completions_s.len(), 150);
+    }
+}
+
+#[test]
+fn heartbeats_that_say_nothing_new_change_nothing() {
+    for name in ["default-sdsc-0", "default-gimps-0"] {
+        let Some(day) = shared_day(name) else { return };
+        let world = World::new(&day);
+        let mut simulator = Simulator::default();
+        for policy in scheduler::catalogue() {
+            for (start_s, tasks) in [(14_400.0, 60), (19_321.5, 130), (25_000.0, 250)] {
+                let asked = Run::new(start_s, tasks, 300.0, policy.name);
+                let few = simulator.run(&world, &asked).expect("taken");
+                let all = simulator.run(&world, &Run { every_heartbeat: true, ..asked }).expect("taken");
+                assert_eq!(few.makespan_s, all.makespan_s, "{} {start_s} {tasks}", policy.name);
+                assert_eq!(few.completions_s, all.completions_s, "{} {start_s} {tasks}", policy.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_recorded_run_replays_with_the_same_effects() {
+    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let world = World::new(&day);
+    for policy in scheduler::catalogue() {
+        let asked = Run::new(20_000.0, 120, 300.0, policy.name);
+        let (outcome, record) = Simulator::default().record(&world, &asked).expect("taken");
+        let effects: Vec<_> = replay(&record).into_iter().flatten().collect();
+        let starts = effects.iter().filter(|effect| matches!(effect, scheduler::Effect::Start { .. })).count();
+        let settled = effects.iter().filter(|effect| matches!(effect, scheduler::Effect::TaskSettled { .. })).count();
+        assert_eq!((starts, settled), (outcome.launches as usize, outcome.completions_s.len()), "{}", policy.name);
+    }
+}

@@ -1,0 +1,4 @@
+//! Tests of the simulator through its public doors.
+
+mod engine;
+mod grid;
