@@ -125,7 +125,7 @@ fn hello(held: Vec<Held>) -> ToMaster {
         os: "test".into(),
         confinement: Confinement::Process,
     };
-    ToMaster::Hello { versions: Versions::ours(), facts, owner: OwnerState::Away, held }
+    ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
 }
 
 struct Worker {
@@ -450,7 +450,7 @@ async fn a_drained_host_stays_drained_over_a_restart() {
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
     // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned before it.
-    worker.control.tx.send(&ToMaster::Heartbeat { owner: OwnerState::Away, held: Vec::new() }).await.unwrap();
+    worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() }).await.unwrap();
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     assert!(worker.waiting.is_empty());
     master.admin().await.ask(&Request::Undrain { host: "pc".into() }).await.unwrap();
@@ -490,9 +490,9 @@ async fn an_old_program_is_told_what_to_upgrade() {
     let master = Master::start().await;
     let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker).await.unwrap();
     let mut control = connection.open(&Open::Control).await.unwrap();
-    let ToMaster::Hello { facts, owner, held, .. } = hello(Vec::new()) else { unreachable!() };
+    let ToMaster::Hello { facts, status, held, .. } = hello(Vec::new()) else { unreachable!() };
     let versions = Versions { min: 0, max: 0, program: "0.0.9".into() };
-    control.tx.send(&ToMaster::Hello { versions, facts, owner, held }).await.unwrap();
+    control.tx.send(&ToMaster::Hello { versions, facts, status, held }).await.unwrap();
     let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),

@@ -29,6 +29,10 @@ pub struct Config {
     pub stream_limit_bytes: u64,
     /// How much the collected output files of one task may take together, in bytes.
     pub output_limit_bytes: u64,
+    /// How much a task's saved state may take, in bytes; a larger one is not kept.
+    pub checkpoint_limit_bytes: u64,
+    /// How many files a task's saved state may have; one with more is not kept.
+    pub checkpoint_files_limit: u32,
     /// How much disk the cache of input files may take, in bytes. What running tasks need stays in any case.
     pub cache_limit_bytes: u64,
     /// Address space of each process of a task, in bytes; 0: no limit.
@@ -55,6 +59,8 @@ impl Default for Config {
             lang: "C.UTF-8".to_owned(),
             stream_limit_bytes: 16 << 20,
             output_limit_bytes: 4 << 30,
+            checkpoint_limit_bytes: 64 << 20,
+            checkpoint_files_limit: 1_000,
             cache_limit_bytes: 10 << 30,
             memory_limit_bytes: 0,
             file_limit_bytes: 0,

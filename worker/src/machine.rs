@@ -12,6 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::checkpoint::Saving;
 use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
@@ -40,6 +41,8 @@ pub(crate) enum Event {
     Exited(AttemptId),
     /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get so far.
     Ended(AttemptId, Box<Ending>),
+    /// What became of an attempt's state.
+    Saving(AttemptId, u32, Saving),
     /// What programs say of their progress.
     Progress(Vec<(AttemptId, f32)>),
     /// The worker is to end in order.
@@ -95,6 +98,10 @@ pub(crate) enum Action {
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back.
     Return(Vec<AttemptId>, &'static str),
+    /// Save its state once more when its command has ended.
+    Save(AttemptId),
+    /// Tell the master what became of an attempt's state.
+    Saving(AttemptId, u32, Saving),
     /// Tell the master how far these are.
     Report(Vec<Held>),
     /// Tell the master about the owner.
@@ -109,7 +116,11 @@ pub(crate) struct Machine {
     slots: usize,
     grace: Span,
     owner: OwnerState,
+    /// Since when the owner has been there, or away.
+    owner_since: Time,
     leaving: bool,
+    /// How often the master wants to hear of attempts for which that is more often than usual.
+    reports: BTreeMap<AttemptId, Span>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
@@ -131,7 +142,9 @@ impl Machine {
             slots: slots.max(1),
             grace,
             owner: OwnerState::Away,
+            owner_since: Time(0),
             leaving: false,
+            reports: BTreeMap::new(),
             queued: VecDeque::new(),
             staging: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -163,12 +176,14 @@ impl Machine {
             Event::Progress(news) => {
                 self.progress.extend(news.into_iter().filter(|(id, _)| self.running.contains_key(id)));
             }
+            Event::Saving(id, sequence, saving) => actions.push(Action::Saving(id, sequence, saving)),
             Event::Shutdown => self.on_shutdown(now, actions),
             Event::Tick => {}
         }
         self.enforce_times(now, actions);
         self.fill(now, actions);
         self.report_late(now, actions);
+        self.forget_reports();
         if self.leaving && self.is_idle() {
             actions.push(Action::Left);
         }
@@ -199,6 +214,16 @@ impl Machine {
     /// Whether the owner lets tasks run.
     pub(crate) fn owner(&self) -> OwnerState {
         self.owner
+    }
+
+    /// For how long the owner has been there, or away.
+    pub(crate) fn owner_for(&self, now: Time) -> Span {
+        now.since(self.owner_since)
+    }
+
+    /// How often the master wants to hear of what is held here, where that is more often than usual.
+    pub(crate) fn report_every(&self) -> Option<Span> {
+        self.reports.values().min().copied()
     }
 
     /// Whether attempts wait for a slot here.
@@ -251,6 +276,7 @@ impl Machine {
             } else if assignment.work == Errand::Noop {
                 self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);
             } else {
+                self.reports.extend(assignment.report_every.map(|every| (id, every)));
                 self.queued.push_back(assignment);
             }
         }
@@ -278,7 +304,7 @@ impl Machine {
             actions.push(Action::Start(id));
         }
         while self.staging.len() + self.ready.len() + self.collecting.len() < self.ahead()
-            && let Some(Assignment { attempt, limit, work }) = self.queued.pop_front()
+            && let Some(Assignment { attempt, limit, work, .. }) = self.queued.pop_front()
         {
             if let Errand::Command(command) = work {
                 self.staging.insert(attempt, limit);
@@ -385,6 +411,9 @@ impl Machine {
         if before == owner {
             return;
         }
+        if (before == OwnerState::Away) != (owner == OwnerState::Away) {
+            self.owner_since = now;
+        }
         match (before, owner) {
             (OwnerState::Away, OwnerState::Present(_)) => {
                 for (id, run) in &mut self.running {
@@ -432,6 +461,7 @@ impl Machine {
         for (id, run) in &mut self.running {
             if run.verdict == Verdict::Open {
                 run.verdict = Verdict::Returned;
+                actions.push(Action::Save(*id));
                 ask_to_end(run, *id, frozen, now + self.grace, actions);
             }
         }
@@ -449,6 +479,15 @@ impl Machine {
                 run.verdict = Verdict::TimedOut(limit);
                 ask_to_end(run, *id, frozen, now + self.grace, actions);
             }
+        }
+    }
+
+    /// What has ended needs to be heard of no more.
+    fn forget_reports(&mut self) {
+        if !self.reports.is_empty() {
+            let mut reports = std::mem::take(&mut self.reports);
+            reports.retain(|id, _| self.holds(*id) && !self.ended.contains(id) && !self.dropped.contains(id));
+            self.reports = reports;
         }
     }
 

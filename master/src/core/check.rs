@@ -22,7 +22,7 @@ pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
     for index in spec.tasks.ids.iter().take(alike) {
         // Job, host and incarnation are not known yet; any show whether the rest makes sense.
         let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation: Incarnation(0) };
-        let tried = assignment(spec, attempt, "host", None).map_err(|bad| {
+        let tried = assignment(spec, attempt, "host", (None, None), None).map_err(|bad| {
             invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME")
         })?;
         if assignment_bytes(&tried) > MAX_ASSIGNMENT {

@@ -5,6 +5,7 @@
 mod apply;
 mod assign;
 mod check;
+mod experience;
 mod hosts;
 mod jobs;
 mod mail;
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     leaving: Vec<JobId>,
     effects: Vec<Effect>,
     recorder: Option<Recorder>,
+    notebook: experience::Notebook,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
 }
@@ -152,6 +154,7 @@ pub(crate) fn start(
         leaving: Vec::new(),
         effects: Vec::new(),
         recorder,
+        notebook: experience::Notebook::default(),
         changed: (false, changed),
         settled: (false, settled),
     };
@@ -178,6 +181,7 @@ impl Core {
                 let answer = work(&mut self)?;
                 self.answers.push(answer);
             }
+            self.write_experience_if_due()?;
             self.finish_group()?;
         }
     }

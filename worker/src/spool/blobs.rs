@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use common::BlobRef;
 use common::content::BlobHash;
@@ -34,6 +34,18 @@ impl Blobs {
             let blob = self.store.add_reader(&mut *file)?;
             self.hold(&[blob.hash]);
             // Its last other holder may have let go of it just before.
+            if self.store.has(&blob) {
+                return Ok(blob);
+            }
+            self.release(&[blob.hash]);
+        }
+    }
+
+    /// Copies bytes in, durably, and holds them.
+    fn add_bytes(&self, bytes: &[u8]) -> io::Result<BlobRef> {
+        loop {
+            let blob = self.store.add_reader(bytes)?;
+            self.hold(&[blob.hash]);
             if self.store.has(&blob) {
                 return Ok(blob);
             }
@@ -88,5 +100,39 @@ impl Blobs {
             std::fs::remove_file(left?.path())?;
         }
         Ok(())
+    }
+}
+
+/// Blobs that stay as long as this.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    blobs: Arc<Blobs>,
+    hashes: Vec<BlobHash>,
+}
+
+impl Hold {
+    /// Holds nothing yet.
+    pub(crate) fn new(blobs: &Arc<Blobs>) -> Self {
+        Self { blobs: Arc::clone(blobs), hashes: Vec::new() }
+    }
+
+    /// Copies a file in and holds it.
+    pub(crate) fn add(&mut self, file: &mut File) -> io::Result<BlobRef> {
+        let blob = self.blobs.add(file)?;
+        self.hashes.push(blob.hash);
+        Ok(blob)
+    }
+
+    /// Copies bytes in and holds them.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> io::Result<BlobRef> {
+        let blob = self.blobs.add_bytes(bytes)?;
+        self.hashes.push(blob.hash);
+        Ok(blob)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.blobs.release(&self.hashes);
     }
 }
