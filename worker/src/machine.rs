@@ -119,7 +119,7 @@ pub(crate) struct Machine {
     /// Since when the owner has been there, or away.
     owner_since: Time,
     leaving: bool,
-    /// How often the master wants to hear of attempts for which that is more often than usual.
+    /// How often the master wants to hear of attempts that have not ended, where that is more often than usual.
     reports: BTreeMap<AttemptId, Span>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
@@ -183,7 +183,6 @@ impl Machine {
         self.enforce_times(now, actions);
         self.fill(now, actions);
         self.report_late(now, actions);
-        self.forget_reports();
         if self.leaving && self.is_idle() {
             actions.push(Action::Left);
         }
@@ -327,6 +326,7 @@ impl Machine {
 
     fn on_ended(&mut self, now: Time, id: AttemptId, ending: Box<Ending>, actions: &mut Vec<Action>) {
         self.on_exited(now, id);
+        self.reports.remove(&id);
         self.progress.remove(&id);
         self.unreported.remove(&id);
         if self.dropped.remove(&id) {
@@ -360,6 +360,7 @@ impl Machine {
     }
 
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
+        self.reports.remove(&id);
         let frozen = self.owner != OwnerState::Away;
         if let Some(run) = self.running.get_mut(&id) {
             if run.verdict == Verdict::Open {
@@ -387,6 +388,7 @@ impl Machine {
     }
 
     fn on_abandon(&mut self, id: AttemptId, actions: &mut Vec<Action>) {
+        self.reports.remove(&id);
         if self.ended.remove(&id) {
             actions.push(Action::Forget(vec![id]));
         } else if self.running.remove(&id).is_some() || self.collecting.remove(&id).is_some() {
@@ -446,6 +448,7 @@ impl Machine {
         actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
         self.dropped.extend(&prepared);
         back.extend(prepared);
+        back.iter().for_each(|id| drop(self.reports.remove(id)));
         if !back.is_empty() {
             actions.push(Action::Return(back, self.why_not_now()));
         }
@@ -479,15 +482,6 @@ impl Machine {
                 run.verdict = Verdict::TimedOut(limit);
                 ask_to_end(run, *id, frozen, now + self.grace, actions);
             }
-        }
-    }
-
-    /// What has ended needs to be heard of no more.
-    fn forget_reports(&mut self) {
-        if !self.reports.is_empty() {
-            let mut reports = std::mem::take(&mut self.reports);
-            reports.retain(|id, _| self.holds(*id) && !self.ended.contains(id) && !self.dropped.contains(id));
-            self.reports = reports;
         }
     }
 

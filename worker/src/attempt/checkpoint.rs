@@ -96,12 +96,12 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
     let mut seen: Vec<Seen> = Vec::new();
     let mut bytes = 0u64;
     for entry in WalkDir::new(&root).min_depth(1).sort_by_file_name() {
-        let entry = entry.map_err(|error| why(error.into()))?;
+        let entry = entry.map_err(|error| why(&error.into()))?;
         if entry.file_type().is_dir() {
             continue;
         }
         let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path());
-        let meta = entry.metadata().map_err(|error| why(error.into()))?;
+        let meta = entry.metadata().map_err(|error| why(&error.into()))?;
         seen.push(look(relative, &meta).map_err(NoCopy::Refused)?);
         bytes = bytes.saturating_add(meta.len());
         bounds.object(seen.len(), bytes).map_err(NoCopy::Refused)?;
@@ -113,7 +113,7 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
 }
 
 /// What goes while it is looked at was there a moment ago.
-fn why(error: io::Error) -> NoCopy {
+fn why(error: &io::Error) -> NoCopy {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NoCopy::Unsteady,
         _ => NoCopy::Refused(format!("it cannot be read: {error}")),
@@ -155,12 +155,12 @@ fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) ->
     let (mut hold, mut manifest) = (Hold::new(blobs), Manifest::default());
     for file in &seen {
         let relative = Path::new(CHECKPOINT_DIR).join(&file.path);
-        let mut open = files::open_below(dir, &relative).map_err(why)?;
-        let meta = open.metadata().map_err(why)?;
+        let mut open = files::open_below(dir, &relative).map_err(|error| why(&error))?;
+        let meta = open.metadata().map_err(|error| why(&error))?;
         if !meta.is_file() || files::id_of(&meta) != file.id || meta.len() != file.size {
             return Err(NoCopy::Unsteady);
         }
-        let blob = hold.add(&mut open).map_err(kept)?;
+        let blob = hold.add(&mut open).map_err(|error| kept(&error))?;
         if blob.size != file.size {
             return Err(NoCopy::Unsteady);
         }
@@ -173,12 +173,12 @@ fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) ->
     if list.len() as u64 > MAX_MANIFEST {
         return Err(NoCopy::Refused("the names of its files are too long together".to_owned()));
     }
-    let list = hold.add_bytes(&list).map_err(kept)?;
+    let list = hold.add_bytes(&list).map_err(|error| kept(&error))?;
     let blobs = manifest.files.iter().map(|file| file.blob).collect();
     Ok(Some(Copy { seen, blobs, manifest: list, _hold: hold }))
 }
 
-fn kept(error: io::Error) -> NoCopy {
+fn kept(error: &io::Error) -> NoCopy {
     NoCopy::Refused(format!("this worker cannot keep it: {error}"))
 }
 
