@@ -7,22 +7,33 @@ use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::experience::JobClass;
 use crate::foresight::Foresight;
-use crate::host::Host;
-use crate::job::Job;
+use crate::host::Liveness;
+use crate::job::{Job, LiveCopy};
 use crate::laws::Law;
-use crate::policy::placement::Lookahead;
-use crate::policy::placement::lookahead::{Server, completion_s, expected_s};
+use crate::policy::placement::lookahead::expected_s;
 use crate::policy::replication::Gain;
 use crate::policy::replication::gain::{Gains, Open, Search};
+use crate::predict::{Server, completion_s};
 
+/// Tasks shorter than this on a mean host are over before anything is heard of them: nothing is foreseen for them.
+const LEAST_TASK_S: f64 = 10.0;
 /// Copies are searched for at most so often.
 const TICK_S: f64 = 15.0;
+const TICKS_PER_TASK: f64 = 40.0;
+const SEARCHES_PER_TASK: f64 = 60.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
 /// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
 const ENDGAME: f64 = 0.1;
 const ENDGAME_PRICE: f64 = 0.4;
+
+/// A free slot, and how long a task takes there, in seconds.
+#[derive(Clone, Copy)]
+struct Slot {
+    host: HostId,
+    task_s: f64,
+}
 
 /// A ready host, as a job sees it. Times in seconds.
 struct Ready {
@@ -33,72 +44,111 @@ struct Ready {
     law: Law,
 }
 
-impl Starter<'_> {
+impl<'a> Starter<'a> {
     /// Gives waiting tasks to the ready hosts that will be done soonest. False where too little is known of the tasks,
     /// or where they are too short for that.
-    pub(crate) fn place_ahead(&mut self, answer: Lookahead, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+    pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else { return false };
+        let arrivals = self.hosts.index.ready.arrivals;
+        if job.plan.declined.is_some_and(|(until, seen)| self.now < until && seen == arrivals) {
+            return true;
+        }
         let Some(mean_s) = self.mean_task_s(work_s) else { return false };
-        if mean_s < answer.least_task_s {
+        if job.plan.class.is_none() {
             return false;
         }
-        let slots = self.hosts.index.usable_slots.max(1) as f64;
-        let per_host = job.scene(self.now, self.settings, self.hosts).unsettled as f64 / slots;
-        job.plan.class.get_or_insert(JobClass::of(per_host, mean_s));
-        let ready = self.ready(work_s, mean_s);
         let waiting = job.waiting();
-        let end_s = self.queue_end_s(work_s, &ready, waiting);
-        for candidate in ready.iter().filter(|ready| ready.task_s <= end_s + 1.0) {
-            while self.hosts.table.get(&candidate.host).is_some_and(|host| host.free_slots() > 0) {
-                let Some((index, why)) = job.pop_waiting() else { return true };
-                self.start(job, index, candidate.host, why, fx);
-            }
+        let work_s = work_s * job.mean_part_left();
+        let slots = self.ready_slots(work_s);
+        let end_s = 1.0 + self.queue_end_s(job, work_s, &slots);
+        let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
+        if good.len() as u64 > waiting {
+            good = self.ranked(good, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
         }
+        for host in good {
+            let Some((index, why)) = job.pop_waiting() else { return true };
+            self.start(job, index, host, why, fx);
+        }
+        let until = self.now + Span::from_secs_f64(TICK_S);
+        job.plan.declined = Some((until, arrivals));
+        job.plan.review = Some(until);
         true
+    }
+
+    /// Notes what kind of job this is, once it has hosts and its tasks are long enough to be foreseen.
+    pub(crate) fn classify(&self, job: &mut Job) {
+        if job.plan.class.is_some() {
+            return;
+        }
+        let Some(mean_s) = job.task_work_s().and_then(|work_s| self.mean_task_s(work_s)) else { return };
+        if mean_s >= LEAST_TASK_S {
+            let unsettled = job.scene(self.now, self.settings, self.hosts).unsettled as f64;
+            let slots = self.hosts.index.usable_slots.max(1) as f64;
+            job.plan.class = Some(JobClass::of(unsettled / slots, mean_s));
+        }
     }
 
     /// A task's time on a mean host, in seconds.
     fn mean_task_s(&self, work_s: f64) -> Option<f64> {
         let speed = self.hosts.index.mean_speed()?;
-        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves.cpu))
+        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves().cpu))
     }
 
-    /// The ready hosts, the best one first.
-    fn ready(&self, work_s: f64, mean_s: f64) -> Vec<Ready> {
-        let curves = &self.foresight.curves;
+    /// The free slots.
+    fn ready_slots(&self, work_s: f64) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
+        for host in self.hosts.index.ready.by_since().filter_map(|id| self.hosts.table.get(&id)) {
+            let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
+            slots.extend(std::iter::repeat_n(Slot { host: host.id, task_s }, host.free_slots()));
+        }
+        slots
+    }
+
+    /// Ready hosts, the best one first; one that is named twice is there twice.
+    fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, work_s: f64, mean_s: f64) -> Vec<Ready> {
+        let curves = self.foresight.curves();
         let of = |id: HostId| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
-            let place = Foresight::place(host, self.now);
-            let key = expected_s(task_s, mean_s, place, curves);
-            Some(Ready { host: id, task_s, key, law: Law::of(task_s, place, curves) })
+            let law = Law::of(task_s, Foresight::place(host, self.now), curves);
+            let key = expected_s(task_s, mean_s, &law, curves);
+            Some(Ready { host: id, task_s, key, law })
         };
-        let mut ready: Vec<_> = self.hosts.index.ready.by_since().filter_map(of).collect();
+        let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
         ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
         ready
     }
 
-    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks.
-    fn queue_end_s(&self, work_s: f64, ready: &[Ready], waiting: u64) -> f64 {
+    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks. Computed anew once a
+    /// tick: while tasks are given out as planned, it stays where it is.
+    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
         let fleet_speed = self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
         // No schedule is sooner than if the work could be divided at will.
-        let least_s = waiting as f64 * work_s / fleet_speed;
-        if ready.iter().all(|ready| ready.task_s <= least_s) {
+        let least_s = job.waiting() as f64 * work_s / fleet_speed;
+        if free.iter().all(|slot| slot.task_s <= least_s) {
             return least_s;
         }
-        let mut servers = Vec::with_capacity(ready.len());
-        for Ready { host, task_s, .. } in ready {
-            let slots = self.hosts.table.get(host).map_or(0, |host| host.free_slots());
-            servers.extend(std::iter::repeat_n(Server { free_s: 0.0, task_s: *task_s }, slots));
+        if let Some((end, until)) = job.plan.queue_end
+            && self.now < until
+        {
+            return end.since(self.now).secs();
         }
-        for host in self.hosts.table.values().filter(|host| host.liveness == crate::host::Liveness::Alive) {
+        let end_s = self.completion_s(work_s, free, job.waiting(), least_s);
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.queue_end = Some((after(end_s), after(TICK_S)));
+        end_s
+    }
+
+    fn completion_s(&self, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
+        let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
+        for host in self.hosts.table.values().filter(|host| host.liveness == Liveness::Alive) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             for load in host.books.values() {
-                let law = self.foresight.law(host, load, work_s, self.settings.start_cost, self.now);
-                servers.push(Server { free_s: law.expected_s(&self.foresight.curves), task_s });
+                let free_s = self.foresight.expected_s(host, load, work_s, self.settings.start_cost, self.now);
+                servers.push(Server { free_s, task_s });
             }
         }
-        completion_s(&servers, waiting)
+        completion_s(&servers, waiting, least_s)
     }
 
     /// Copies the tasks whose copies gain enough. False where too little is known of the tasks.
@@ -109,31 +159,37 @@ impl Starter<'_> {
         if self.now < job.plan.search || job.duplicates as f64 + 1.0 > most {
             return true;
         }
-        let next = self.now + Span::from_secs_f64(TICK_S);
-        (job.plan.search, job.plan.review) = (next, Some(next));
-        let ready = self.ready(work_s, task_s);
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.search = after(task_s / SEARCHES_PER_TASK);
+        job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
+        let ready = self.ranked(self.hosts.index.ready.by_since(), work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
-        let begin_s = if job.waiting() > 0 { self.queue_end_s(work_s, &ready, job.waiting()) } else { 0.0 };
-        let open = self.open(job, work_s);
-        let undone = open.len() as u64 + job.waiting();
+        let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
+        let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
+        let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
         let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
-        let notice_s = job.policy.reports().unwrap_or(self.settings.heartbeat).secs();
-        let curves = &self.foresight.curves;
-        let mut gains = Gains::new(Search { curves, open, begin_s, task_s, best_s, notice_s });
+        let foresight: &'a Foresight = self.foresight;
+        let (curves, start_s) = (foresight.curves(), self.settings.start_cost.secs());
         for candidate in &ready {
-            let Some((at, gain_s)) = gains.best(&candidate.law, |task| !job.is_on(task, candidate.host)) else { break };
+            let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));
+            let Some(place) = place else { continue };
+            let law = |left: f64| match left {
+                1.0 => candidate.law,
+                left => Law::of(start_s + left * (candidate.task_s - start_s), place, curves),
+            };
+            let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host)) else { break };
             if gain_s < price * task_s || job.duplicates as f64 + 1.0 > most {
                 break;
             }
-            let index = gains.task(at);
+            let (index, left) = gains.task(at);
             let Some(of) = job.records.get(&index).and_then(|r| r.live.first()).map(|copy| copy.attempt.number) else {
                 break;
             };
             let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
             self.begin(job, index, candidate.host, false, why, fx);
             let live = job.records.get(&index).map_or(0, |record| record.live.len());
-            gains.add(at, candidate.law, live < self.most_live());
+            gains.add(at, &law(left), live < self.most_live());
         }
         true
     }
@@ -144,17 +200,30 @@ impl Starter<'_> {
     }
 
     /// The job's tasks with live attempts, and when those will be done.
-    fn open(&self, job: &Job, work_s: f64) -> Vec<Open> {
-        let law = |host: &Host, attempt| {
-            let load = host.books.get(attempt)?;
+    fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
+        let foresight: &'a Foresight = self.foresight;
+        let law = |copy: &LiveCopy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
             Some(self.foresight.law(host, load, work_s, self.settings.start_cost, self.now))
         };
-        let most = self.most_live();
-        let running = job.records.iter().filter(|(_, record)| !record.live.is_empty());
-        let open = running.map(|(task, record)| {
-            let laws = record.live.iter().filter_map(|copy| law(self.hosts.table.get(&copy.host)?, &copy.attempt));
-            Open { task: *task, laws: laws.collect(), room: record.live.len() < most }
+        let live = job.records.iter().flat_map(|(task, record)| record.live.iter().map(move |copy| (*task, copy)));
+        let laws: Vec<(u32, Law)> = live.filter_map(|(task, copy)| Some((task, law(copy)?))).collect();
+        let mut gains = Gains::new(Search {
+            curves: foresight.curves(),
+            begin_s,
+            last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
+            task_s,
+            start_s: self.settings.start_cost.secs(),
+            best_s,
+            notice_s: job.policy.reports().unwrap_or(self.settings.heartbeat).secs(),
+            keeps: job.rules.checkpoint,
         });
-        open.collect()
+        for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
+            let task = of_task[0].0;
+            let (left, room) = (1.0 - self.saved(job, task), of_task.len() < self.most_live());
+            gains.open(Open { task, left, room }, of_task.iter().map(|(_, law)| *law));
+        }
+        gains
     }
 }

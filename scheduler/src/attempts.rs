@@ -6,7 +6,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use crate::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::host::Load;
 use crate::job::{Job, Record};
-use crate::policy::replication::{Class, Replication};
+use crate::policy::replication::Class;
 use crate::scheduler::Scheduler;
 
 /// What the end of an attempt is charged to.
@@ -103,15 +103,15 @@ impl Scheduler {
         self.jobs.lines.sync(job);
         fx.push(Effect::TaskSettled { task: attempt.task, settled: Settled::Finished(attempt) });
         settle_job(id, job, fx);
-        if let (Replication::Gain(answer), true) = (job.policy.replication, job.settled()) {
-            let copies = job.duplicates as f64 / job.counts().total as f64;
-            self.foresight.on_job_done(job.plan.class, copies, answer.copies_max);
+        if job.settled() {
+            self.foresight.on_job_done(job, self.now);
         }
     }
 
     /// Takes an attempt off the books that did not end by itself.
     pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
+        self.keep_saved(host, attempt, &load);
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.get_mut(&host) {
             host.lost += 1;
@@ -119,6 +119,17 @@ impl Scheduler {
         let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         self.carry_on(attempt, charge, why, fx);
+    }
+
+    /// What a checkpoint of an attempt that is lost holds is not lost with it.
+    fn keep_saved(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+        let (Some(host), Some(job)) = (self.hosts.table.get(&host), self.jobs.table.get_mut(&attempt.task.job)) else {
+            return;
+        };
+        let saved = self.foresight.saved(host, load, job, &self.settings, self.now);
+        if let Some(record) = job.records.get_mut(&attempt.task.index) {
+            record.saved = record.saved.max(saved);
+        }
     }
 
     /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.

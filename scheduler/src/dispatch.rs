@@ -131,9 +131,8 @@ impl<'a> Starter<'a> {
     /// What waits goes to the hosts that the job's policy proposes, until it wants none.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
-        if let Placement::Lookahead(answer) = placement
-            && self.place_ahead(answer, job, fx)
-        {
+        self.classify(job);
+        if placement == Placement::Lookahead && self.place_ahead(job, fx) {
             return;
         }
         let mut plan = std::mem::take(&mut job.plan);
@@ -147,10 +146,11 @@ impl<'a> Starter<'a> {
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
                 let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return };
-                let spare = scene.hosts.index.ready.len() > job.waiting();
+                let overlaps = job.policy.replication.overlap().is_some();
+                let spare = overlaps && placement.eligible(&scene, &job.plan) > job.waiting();
                 let Some((index, why)) = job.pop_waiting() else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
-                if spare && job.policy.replication.overlap().is_some() {
+                if spare {
                     job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
                 }
             } else {
@@ -170,7 +170,8 @@ impl<'a> Starter<'a> {
         let mut plan = std::mem::take(&mut job.plan);
         placement.prepare(&self.scene(job), &mut plan);
         job.plan = plan;
-        if job.policy.replication.overlap() == Some(Replicated::Running) && self.hosts.index.ready.len() > job.waiting()
+        if job.policy.replication.overlap() == Some(Replicated::Running)
+            && placement.eligible(&self.scene(job), &job.plan) > job.waiting()
         {
             job.want_copies_of_all(self.settings.max_copies);
         }
@@ -196,6 +197,17 @@ impl<'a> Starter<'a> {
         self.begin(job, index, id, true, why, fx)
     }
 
+    /// The part of a task that its newest checkpoint holds.
+    pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
+        let Some(record) = job.records.get(&index).filter(|_| job.rules.checkpoint) else { return 0.0 };
+        let live = record.live.iter().filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(self.foresight.saved(host, load, job, self.settings, self.now))
+        });
+        live.fold(record.saved, f64::max)
+    }
+
     /// Puts one more attempt of a task on all books and says so; gives its number.
     pub(crate) fn begin(
         &mut self,
@@ -206,10 +218,12 @@ impl<'a> Starter<'a> {
         why: StartReason,
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
+        let resumed = self.saved(job, index);
         let host = self.hosts.table.get_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };
+        host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));

@@ -1,9 +1,11 @@
 //! What was learned from hosts' past: how long they stay, how often their owners come, how much of their processors
 //! tasks get, and what copies were worth. What is not here: decisions.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::survival::{Curve, LifeTable};
+use crate::survival::{Curve, LifeTable, Tabulated};
 
 /// How one host was available over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub struct Experience {
     pub cpu: (f64, f64),
     /// What copies must gain, by kind of job.
     pub prices: Prices,
+    /// How well predictions held.
+    pub errors: Errors,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -43,6 +47,7 @@ impl Default for Experience {
             resumption: LifeTable::prior(1.0 / 300.0, PRIOR_WEIGHT),
             cpu: (3_600.0, 0.95 * 3_600.0),
             prices: Prices::default(),
+            errors: Errors::default(),
         }
     }
 }
@@ -57,10 +62,13 @@ impl Experience {
     /// What follows from it.
     pub(crate) fn curves(&self) -> Curves {
         let resumption = self.resumption.curve();
+        let suspension = self.suspension.curve();
+        let stretch = 1.0 + resumption.mean_s() / suspension.mean_s();
         Curves {
             failure: self.failure.curve(),
-            suspension: self.suspension.curve(),
-            resumption,
+            suspension,
+            stretch,
+            resumption: Tabulated::of(&resumption),
             cpu: (self.cpu.1 / self.cpu.0).clamp(0.05, 1.0),
             mean_suspension_s: resumption.mean_s(),
         }
@@ -72,10 +80,12 @@ impl Experience {
 pub(crate) struct Curves {
     pub(crate) failure: Curve,
     pub(crate) suspension: Curve,
-    pub(crate) resumption: Curve,
+    pub(crate) resumption: Tabulated,
     /// The part of a processor that tasks get while they can run, on average.
     pub(crate) cpu: f64,
     pub(crate) mean_suspension_s: f64,
+    /// By how much suspensions lengthen what runs, as a factor.
+    pub(crate) stretch: f64,
 }
 
 /// What a copy must gain to be worth its start, as a part of a task's time on a mean host; learned so that copies stay
@@ -83,20 +93,28 @@ pub(crate) struct Curves {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
     by_class: Vec<f64>,
+    /// How many jobs each one was learned from.
+    jobs: Vec<f64>,
 }
 
 /// Upper ends of the classes, in tasks per host and in seconds on a mean host.
 const CROWD_ENDS: [f64; 4] = [0.45, 0.9, 1.8, 3.6];
-const LENGTH_ENDS_S: [f64; 2] = [600.0, 1_500.0];
+const LENGTH_ENDS_S: [f64; 5] = [100.0, 225.0, 450.0, 900.0, 1_800.0];
 /// Where learning begins, by tasks per host.
 const FIRST_PRICES: [f64; CROWD_ENDS.len() + 1] = [0.035, 0.035, 0.027, 0.02, 0.015];
 
 impl Default for Prices {
     fn default() -> Self {
         let lengths = LENGTH_ENDS_S.len() + 1;
-        Self { by_class: FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect() }
+        let by_class: Vec<_> = FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect();
+        Self { jobs: vec![0.0; by_class.len()], by_class }
     }
 }
+
+/// How much a job moves its price: the first one, and every one after many. After so many it is half as much.
+const FIRST_RATE: f64 = 0.5;
+const LAST_RATE: f64 = 0.03;
+const SETTLING: f64 = 4.0;
 
 /// A kind of job, as prices tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,11 +135,62 @@ impl Prices {
         self.by_class.get(class.0).copied().unwrap_or(FIRST_PRICES[0])
     }
 
-    /// A job started `copies` per task, and may start `budget`: its class's price moves with the excess to the power
-    /// `rate`.
-    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64, rate: f64) {
-        let Some(price) = self.by_class.get_mut(class.0) else { return };
-        let excess = (copies + 0.01) / (budget + 0.01);
-        *price = (*price * excess.powf(rate)).clamp(1e-4, 10.0);
+    /// A job started `copies` per task, and may start `budget`: its class's price moves by the excess, at first faster
+    /// than later. It stays where the mean of the copies is the budget.
+    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64) {
+        let (Some(price), Some(jobs)) = (self.by_class.get_mut(class.0), self.jobs.get_mut(class.0)) else { return };
+        *jobs += 1.0;
+        let rate = (FIRST_RATE / (1.0 + *jobs / SETTLING)).max(LAST_RATE);
+        let excess = (copies - budget) / (budget + 0.01);
+        *price = (*price * (rate * excess.min(4.0)).exp()).clamp(1e-4, 10.0);
+    }
+}
+
+/// How far a job has come, as predictions tell: at its beginning, in its middle, near its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Stage {
+    /// Fewer than half of its tasks are done.
+    Early,
+    /// Fewer than nine tenths are.
+    Middle,
+    /// The rest.
+    Late,
+}
+
+impl Stage {
+    /// The stage of a job of which this part of the tasks is done.
+    pub fn of(part: f64) -> Self {
+        match part {
+            _ if part < 0.5 => Stage::Early,
+            _ if part < 0.9 => Stage::Middle,
+            _ => Stage::Late,
+        }
+    }
+}
+
+/// Logarithms of (time that was left / time predicted to be left), the latest ones of each policy and stage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    by_kind: BTreeMap<(String, Stage), Vec<f32>>,
+}
+
+/// How many predictions of a kind are remembered.
+const REMEMBERED: usize = 400;
+
+impl Errors {
+    /// The errors of this kind.
+    pub fn of(&self, policy: &str, stage: Stage) -> &[f32] {
+        // A lookup that borrows would need a key type of its own; there are few kinds.
+        let found = self.by_kind.iter().find(|((name, of), _)| name == policy && *of == stage);
+        found.map_or(&[], |(_, errors)| errors)
+    }
+
+    /// So much time was predicted to be left, and so much was.
+    pub(crate) fn note(&mut self, policy: &str, stage: Stage, predicted_s: f64, was_s: f64) {
+        let errors = self.by_kind.entry((policy.to_owned(), stage)).or_default();
+        if errors.len() == REMEMBERED {
+            errors.remove(0);
+        }
+        errors.push((was_s.max(1.0) / predicted_s.max(1.0)).ln() as f32);
     }
 }

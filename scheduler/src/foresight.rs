@@ -1,16 +1,24 @@
 //! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
 
+use std::cell::OnceCell;
+
+use common::attempt::Phase;
 use common::host::OwnerState;
 use common::{Span, Time};
 
-use crate::experience::{Curves, Experience, JobClass};
+use crate::experience::{Curves, Experience};
 use crate::host::{Host, Liveness, Load};
+use crate::job::Job;
 use crate::laws::{Law, Place};
+use crate::policy::Replication;
+use crate::settings::Settings;
 
-/// After so many more observations the curves are computed anew.
+/// The curves are computed anew after so many more observations, and after this part more of all.
 const REFRESH: u32 = 64;
-/// How much one job's copies move the price of its class.
-const LEARNING: f64 = 0.1;
+const REFRESH_PART: f64 = 0.1;
+/// A reported progress beyond this tells a task's pace, which is its own if it is off by more than this factor.
+const FIRST_PROGRESS: f64 = 0.05;
+const OWN_WAY: f64 = 3.0;
 /// How likely a host that misses heartbeats is to be heard of again in time.
 const SILENT: f64 = 0.2;
 
@@ -18,14 +26,14 @@ const SILENT: f64 = 0.2;
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
-    pub(crate) curves: Curves,
+    /// Computed when they are first asked for.
+    curves: OnceCell<Curves>,
     observed: u32,
 }
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        let curves = experience.curves();
-        Self { experience, curves, observed: 0 }
+        Self { experience, curves: OnceCell::new(), observed: 0 }
     }
 }
 
@@ -40,11 +48,16 @@ fn age_s(since: Time, at: Time) -> f64 {
 }
 
 impl Foresight {
+    /// What follows from experience.
+    pub(crate) fn curves(&self) -> &Curves {
+        self.curves.get_or_init(|| self.experience.curves())
+    }
+
     fn note(&mut self) {
         self.observed += 1;
-        if self.observed >= REFRESH {
+        if self.observed >= REFRESH && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events() {
             self.observed = 0;
-            self.curves = self.experience.curves();
+            self.curves.take();
         }
     }
 
@@ -77,10 +90,16 @@ impl Foresight {
         }
     }
 
-    /// A job that may start `budget` copies per task has started so many.
-    pub(crate) fn on_job_done(&mut self, class: Option<JobClass>, copies: f64, budget: f64) {
-        if let Some(class) = class {
-            self.experience.prices.learn(class, copies, budget, LEARNING);
+    /// A job's last task has been finished: its copies move the price of its kind, and its predictions can be judged.
+    pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
+        let Some(class) = job.plan.class else { return };
+        for (stage, at, finish) in &job.plan.predicted {
+            let (predicted_s, was_s) = (finish.since(*at).secs(), now.since(*at).secs());
+            self.experience.errors.note(job.policy.name, *stage, predicted_s, was_s);
+        }
+        if let Replication::Gain(answer) = job.policy.replication {
+            let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
+            self.experience.prices.learn(class, copies, answer.copies_max);
         }
     }
 
@@ -107,7 +126,7 @@ impl Foresight {
 
     /// The processor share that tasks have on this host while they run.
     fn share(&self, host: &Host) -> f64 {
-        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves.cpu }
+        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves().cpu }
     }
 
     /// What a task of which `part` is left takes on a free slot of this host, in seconds.
@@ -121,25 +140,63 @@ impl Foresight {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
             (Some(noted), None) if load.phase.executing() => (noted, load.resumed + load.ran.secs() * rate),
+            (Some(noted), _) if load.phase == Phase::Queued => (noted + start_cost, load.resumed),
             _ => (load.assigned + start_cost, load.resumed),
         };
         let ran_s = if host.owner == OwnerState::Away { age_s(since, now) } else { 0.0 };
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
+    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its host last reported.
+    pub(crate) fn saved(&self, host: &Host, load: &Load, job: &Job, settings: &Settings, now: Time) -> f64 {
+        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else { return 0.0 };
+        let ago = job.policy.reports().unwrap_or(settings.heartbeat);
+        let reported = Time(now.0.saturating_sub(ago.0));
+        self.done(host, load, work_s, settings.start_cost, reported)
+    }
+
+    /// When a live attempt should be done, in seconds from now, suspensions at their mean.
+    pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+        let left_s = self.left_s(host, load, work_s, start_cost, now);
+        match host.owner {
+            OwnerState::Away => left_s * self.curves().stretch,
+            OwnerState::Present(_) => left_s + (0.7 * age_s(host.owner_since, now)).max(60.0),
+        }
+    }
+
     /// The law of a live attempt's end.
     pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
-        let started = load.assigned + start_cost;
-        let full_s = work_s / (host.speed.factor() * self.share(host));
-        let done = self.done(host, load, work_s, start_cost, now);
-        let left_s = age_s(now, started) + (1.0 - done) * full_s;
-        // Whoever should be done already is expected soon, and later the longer it has been.
-        let overdue_s = age_s(started, now) - full_s;
-        let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
-        let mut law = Law::of(left_s, Self::place(host, now), &self.curves);
+        let left_s = self.left_s(host, load, work_s, start_cost, now);
+        let mut law = Law::of(left_s, Self::place(host, now), self.curves());
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
         }
         law
     }
+
+    /// What a live attempt still needs where it is, in seconds, suspensions not counted.
+    fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+        let started = load.assigned + start_cost;
+        let full_s = work_s / (host.speed.factor() * self.share(host));
+        if let Some(left_s) = own_left_s(load, full_s, now) {
+            return left_s;
+        }
+        let done = self.done(host, load, work_s, start_cost, now);
+        let left_s = age_s(now, started) + (1.0 - done) * full_s;
+        // Whoever should be done already is expected soon, and later the longer it has been.
+        let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
+        left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 })
+    }
+}
+
+/// A task that reports a progress far from what is known of its kind is judged by itself.
+fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
+    let (noted, progress) = (load.noted?, f64::from(load.progress?));
+    let own = progress - load.resumed;
+    if !(own > FIRST_PROGRESS && progress <= 1.0) || !load.phase.executing() {
+        return None;
+    }
+    let own_full_s = load.ran.secs() / own;
+    let far = own_full_s > OWN_WAY * full_s || full_s > OWN_WAY * own_full_s;
+    far.then(|| ((1.0 - progress) * own_full_s - age_s(noted, now)).max(1.0))
 }

@@ -8,6 +8,7 @@ use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
 use crate::effect::{CopyReason, EndReason, StartReason};
+use crate::experience::Stage;
 use crate::host::Hosts;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -76,6 +77,8 @@ pub(crate) struct Record {
     /// The attempt whose end made the task wait, and whether that was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
+    /// The part of it that a checkpoint of an ended attempt holds.
+    pub(crate) saved: f64,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
 }
@@ -280,6 +283,21 @@ impl Job {
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
+    }
+
+    /// How far it has come.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
+    }
+
+    /// The part of a waiting task that is left to do, on average.
+    pub(crate) fn mean_part_left(&self) -> f64 {
+        if !self.rules.checkpoint || self.requeued.is_empty() {
+            return 1.0;
+        }
+        let saved = |index| self.records.get(&index).map_or(0.0, |record: &Record| record.saved);
+        let saved: f64 = self.requeued.iter().map(saved).sum();
+        (1.0 - saved / self.waiting() as f64).max(0.01)
     }
 
     /// Whether it has use for slots that no waiting task takes.

@@ -42,15 +42,11 @@ impl Law {
         if at_s < self.end_s {
             return 0.0;
         }
-        let resumed = 1.0 - curves.resumption.survival(self.suspended_s.unwrap_or(0.0), at_s - self.end_s);
-        self.alive * (self.undisturbed + (1.0 - self.undisturbed) * resumed)
-    }
-
-    /// When it is done, roughly: suspensions at their mean.
-    pub(crate) fn expected_s(&self, curves: &Curves) -> f64 {
-        match self.suspended_s {
-            Some(suspended_s) => self.end_s + (0.7 * suspended_s).max(60.0),
-            None => self.end_s + (1.0 - self.undisturbed) * curves.mean_suspension_s,
-        }
+        let since_s = at_s - self.end_s;
+        let suspended = match self.suspended_s {
+            None => (1.0 - self.undisturbed) * curves.resumption.alive(since_s),
+            Some(already_s) => curves.resumption.alive(already_s + since_s) / curves.resumption.alive(already_s),
+        };
+        self.alive * (1.0 - suspended)
     }
 }

@@ -1,5 +1,6 @@
 //! What one run comes to.
 
+use scheduler::Experience;
 use scheduler::effect::Refused;
 
 /// How a run went. Times are seconds since the job was submitted.
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub wasted_cpu_s: f64,
     /// Every attempt in the order of their starts, where that was asked for.
     pub story: Vec<AttemptStory>,
+    /// What the scheduler knew in the end, of this run and of what it knew before, where that was asked for.
+    pub learned: Option<Box<Experience>>,
 }
 
 /// One attempt.

@@ -34,6 +34,8 @@ pub struct Run<'a> {
     pub every_heartbeat: bool,
     /// Whether the outcome is to tell of every attempt.
     pub story: bool,
+    /// Whether the outcome is to say what was learned, of hosts and of copies.
+    pub learn: bool,
     /// Numbers the hosts in a random order with this seed, and not in the trace's order: FCFS takes hosts that became
     /// ready together by number.
     pub shuffle: Option<u64>,
@@ -59,6 +61,7 @@ impl<'a> Run<'a> {
             watch: false,
             every_heartbeat: false,
             story: false,
+            learn: false,
             shuffle: None,
             experience: None,
             records: None,

@@ -14,7 +14,7 @@ use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use scheduler::effect::{Refused, Settled};
-use scheduler::{Effect, Event, Scheduler};
+use scheduler::{Effect, Event, Experience, Scheduler};
 
 use super::course::{Change, Course, Stretch, World};
 use super::host::{Attempt, Host, NEVER};
@@ -78,8 +78,19 @@ impl Simulator {
     pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
         let mut live = Live::new(self, world, run);
         live.begin();
+        live.submit();
         live.go_on();
         live.end()
+    }
+
+    /// What a scheduler learns that knows `before` and watches the hosts from one time to another, in seconds since the
+    /// trace's start, without a job.
+    pub fn watch(&mut self, world: &World, from_s: f64, to_s: f64, before: Option<&Experience>) -> Experience {
+        let run = Run { watch: true, experience: before, horizon_s: Some(to_s), ..Run::new(from_s, 0, 1.0, "") };
+        let mut live = Live::new(self, world, &run);
+        live.begin();
+        live.go_on();
+        live.scheduler.experience()
     }
 
     /// Runs one job, and writes down every event that the scheduler was given.
@@ -90,6 +101,7 @@ impl Simulator {
         let mut live = Live::new(self, world, run);
         live.log = Some(Vec::new());
         live.begin();
+        live.submit();
         live.go_on();
         let events = live.log.take().unwrap_or_default();
         let record = Record { settings: run.settings(), incarnation: Incarnation(1), events };
@@ -165,7 +177,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// Tells the scheduler what there is, then gives it the job.
+    /// Tells the scheduler what there is.
     fn begin(&mut self) {
         if let Some(experience) = self.run.experience {
             self.step(Event::Learned(Box::new(experience.clone())));
@@ -182,6 +194,9 @@ impl<'a, 'r> Live<'a, 'r> {
                 self.join(place);
             }
         }
+    }
+
+    fn submit(&mut self) {
         self.step(Event::JobSubmitted { job: JOB, bag: self.run.bag() });
     }
 
@@ -535,6 +550,9 @@ impl<'a, 'r> Live<'a, 'r> {
             self.finish(number as u32, if self.settled { Fate::Stopped } else { Fate::Unended });
         }
         self.outcome.makespan_s = self.settled.then(|| over.since(self.start).secs());
+        if self.run.learn {
+            self.outcome.learned = Some(Box::new(self.scheduler.experience()));
+        }
         if self.run.story {
             self.outcome.story = self.sim.attempts.iter().map(|attempt| self.tell(attempt)).collect();
         }

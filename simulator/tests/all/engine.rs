@@ -85,21 +85,32 @@ fn slots_compute_side_by_side() {
 
 #[test]
 fn a_stopped_copy_computes_on_until_its_host_reports() {
-    // The first host's owner is there from 60 s to 400 s. The second host is free at 340 s, and copies the first one's
-    // task. The first host is done at 400 + 130 s; the copy hears of it at 340 + 4 x 60 s.
-    let first: &[_] = &[(0.0, 60.0, 1.0), (60.0, 400.0, 0.0), (400.0, 10_000.0, 1.0)];
-    let world = World::new(&trace(&[(3_000.0, first), (1_500.0, &always())]));
-    let outcome = run(&world, &Run { story: true, ..Run::new(0.0, 2, 300.0, "DESKGRID") });
-    let copy = outcome.story.iter().find(|attempt| attempt.replica);
-    if let Some(copy) = copy.filter(|copy| copy.began_s == 340.0) {
-        close(outcome.makespan_s.expect("done"), 530.0);
-        assert_eq!((copy.fate, copy.host, outcome.replicas), (Fate::Stopped, 1, 1));
-        close(copy.ended_s, 580.0);
-        close(outcome.wasted_cpu_s, 200.0);
-        close(outcome.cpu_s, 650.0);
-    } else {
-        panic!("the policy does not copy when it should: {:?}", outcome.story);
-    }
+    // Both hosts have the only task at once. The first one gets a quarter of its processor and would need 40 + 1,200 s;
+    // the second one is done at 340 s, and the first one hears of it at 360 s.
+    let world = World::new(&trace(&[(1_500.0, &[(0.0, 10_000.0, 0.25)]), (1_500.0, &always())]));
+    let outcome = run(&world, &Run { story: true, ..Run::new(0.0, 1, 300.0, "EXCL-PRED-DUP") });
+    close(outcome.makespan_s.expect("done"), 340.0);
+    assert_eq!((outcome.launches, outcome.replicas), (2, 1));
+    let fates: Vec<_> = outcome.story.iter().map(|attempt| (attempt.host, attempt.fate, attempt.replica)).collect();
+    assert_eq!(fates, [(0, Fate::Stopped, false), (1, Fate::Delivered, true)]);
+    close(outcome.story[0].ended_s, 360.0);
+    close(outcome.wasted_cpu_s, 320.0 * 0.25);
+    close(outcome.cpu_s, 320.0 * 0.25 + 300.0);
+}
+
+#[test]
+fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
+    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let world = World::new(&day);
+    let outcome = run(&world, &Run { story: true, ..Run::new(16_000.0, 150, 300.0, "EXCL-PRED-DUP:copies=running") });
+    let stopped: Vec<_> = outcome.story.iter().filter(|attempt| attempt.fate == Fate::Stopped).collect();
+    let regular = |attempt: &&&simulator::world::AttemptStory| {
+        let beats = (attempt.ended_s - attempt.began_s) / 60.0;
+        (beats - beats.round()).abs() < 1e-6
+    };
+    // The others' hosts went down, or were done, before they heard of it.
+    let heard = stopped.iter().filter(regular).count();
+    assert!(stopped.len() > 10 && heard * 10 > stopped.len() * 8, "{heard} of {}", stopped.len());
 }
 
 #[test]
@@ -160,7 +171,8 @@ fn heartbeats_that_say_nothing_new_change_nothing() {
         let Some(day) = shared_day(name) else { return };
         let world = World::new(&day);
         let mut simulator = Simulator::default();
-        for policy in scheduler::catalogue() {
+        // One that asks for reports thinks again with each of them.
+        for policy in scheduler::catalogue().iter().filter(|policy| policy.reports().is_none()) {
             for (start_s, tasks) in [(14_400.0, 60), (19_321.5, 130), (25_000.0, 250)] {
                 let asked = Run::new(start_s, tasks, 300.0, policy.name);
                 let few = simulator.run(&world, &asked).expect("taken");

@@ -1,4 +1,10 @@
 //! Tests of the simulator through its public doors.
 
+mod availability;
 mod engine;
+mod engine_oracle;
 mod grid;
+mod oracle;
+mod platform;
+mod stats;
+mod trace;

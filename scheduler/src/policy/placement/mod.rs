@@ -19,7 +19,6 @@ mod pri_history;
 
 pub use excl_pred::ExclPred;
 pub use excl_s::ExclS;
-pub use lookahead::Lookahead;
 pub use pri_cr_wait::PriCrWait;
 
 /// Which ready host is best.
@@ -38,18 +37,21 @@ pub enum Placement {
     /// The fastest one, unless it would be done after the predicted end of the job.
     ExclPred(ExclPred),
     /// The one that is done soonest, unless a busy host would be done sooner.
-    Lookahead(Lookahead),
+    Lookahead,
 }
 
 /// The hosts with a free slot, in every order that an answer asks for.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
     by_since: BTreeSet<(Time, HostId)>,
+    /// How many hosts have ever become ready.
+    pub(crate) arrivals: u64,
     by_speed: BTreeSet<(Reverse<Speed>, Time, HostId)>,
 }
 
 impl ReadyHosts {
     pub(crate) fn insert(&mut self, host: HostId, since: Time, speed: Speed) {
+        self.arrivals += 1;
         self.by_since.insert((since, host));
         self.by_speed.insert((Reverse(speed), since, host));
     }
@@ -115,13 +117,19 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr | Placement::Lookahead(_) => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead => pri_cr::propose(scene, fit),
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),
             Placement::ExclS(answer) => answer.propose(scene, fit),
             Placement::ExclPred(answer) => answer.propose(scene, plan, fit),
         }
+    }
+
+    /// How many ready hosts it would take, one after the other.
+    pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
+        let ready = scene.hosts.index.ready.by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
+        ready.filter(|host| self.objection(scene, plan, host).is_none()).count() as u64
     }
 
     /// Why a ready host is not taken though tasks wait; none where it would be.
@@ -144,7 +152,7 @@ impl Placement {
                  they did per second"
             }
             Placement::ExclS(_) => "the fastest ready host, never one that is too slow among all hosts",
-            Placement::Lookahead(_) => {
+            Placement::Lookahead => {
                 "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
                  be done sooner"
             }

@@ -1,0 +1,167 @@
+//! What rows come to: ratios to the optimum with their confidence, copies and waste. What is not here: prose.
+
+use std::collections::BTreeMap;
+
+use super::grid::{Grid, Row};
+use super::stats::{Interval, bootstrap, geometric_mean};
+
+/// One contender on one site with one job, over all days and starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The places of the site, job and contender in the grid.
+    pub site: usize,
+    /// See [`Reading::site`].
+    pub job: usize,
+    /// See [`Reading::site`].
+    pub contender: usize,
+    /// Mean makespan by mean optimal makespan (Kondo et al. 2004, section 4: "normalized to the mean optimal").
+    pub ratio: Figure,
+    /// Mean makespan, in seconds; a run that was not finished counts with the time until its trace ended.
+    pub makespan_s: f64,
+    /// Mean optimal makespan, in seconds.
+    pub optimal_s: f64,
+    /// Attempts started while another of their task was live, by tasks.
+    pub replicas: f64,
+    /// Processor time of attempts that did not deliver their task, by processor time of all.
+    pub cpu_waste: f64,
+    /// Runs.
+    pub runs: usize,
+    /// Those of them that were not finished.
+    pub unfinished: usize,
+}
+
+/// A number with its confidence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// As measured; not a number where nothing was.
+    pub value: f64,
+    /// Where it would lie on other days; none of fewer than two days.
+    pub ci: Option<Interval>,
+}
+
+/// One contender on one site (or on all of them), over all jobs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The place of the site in the grid; none for all sites together.
+    pub site: Option<usize>,
+    /// The place of the contender in the grid.
+    pub contender: usize,
+    /// Geometric mean of the jobs' ratios.
+    pub geo: Figure,
+    /// The largest ratio of a job.
+    pub worst: f64,
+    /// Mean of the jobs' replicas.
+    pub mean_replicas: f64,
+    /// The largest of them.
+    pub max_replicas: f64,
+    /// Mean of the jobs' waste of processor time.
+    pub cpu_waste: f64,
+    /// Runs that were not finished.
+    pub unfinished: usize,
+}
+
+/// Sums of one cell on one day.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    makespan_s: f64,
+    optimal_s: f64,
+}
+
+/// One cell's sums, day by day in the grid's order.
+type Days = Vec<Sums>;
+
+/// The readings of every cell, by site, contender and job, and the summaries of every contender, by site; those of all
+/// sites together come last.
+pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) {
+    let mut cells: BTreeMap<(usize, usize, usize), Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        cells.entry((row.site, row.contender, row.job)).or_default().push(row);
+    }
+    let days: BTreeMap<_, Days> = cells.iter().map(|(place, rows)| (*place, sums(grid, rows))).collect();
+    let readings: Vec<Reading> = cells.iter().map(|(place, rows)| reading(grid, *place, rows, &days[place])).collect();
+    let mut summaries = Vec::new();
+    for site in (0..grid.sites.len()).map(Some).chain([None]) {
+        for contender in 0..grid.contenders.len() {
+            summaries.extend(summary(grid, site, contender, &readings, &days));
+        }
+    }
+    (readings, summaries)
+}
+
+fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
+    let mut days = vec![Sums::default(); grid.days.len()];
+    for row in rows {
+        let Some(day) = grid.days.iter().position(|day| *day == row.day) else { continue };
+        days[day].makespan_s += counted(row);
+        days[day].optimal_s += row.optimal_s.unwrap_or(row.horizon_s);
+    }
+    days
+}
+
+/// A run that was not finished took at least until the trace's end.
+fn counted(row: &Row) -> f64 {
+    row.makespan_s.unwrap_or(row.horizon_s)
+}
+
+/// Mean makespan by mean optimum over days that were drawn so often.
+fn ratio(days: &Days, drawn: &[u32]) -> Option<f64> {
+    let mut sum = Sums::default();
+    for (day, times) in days.iter().zip(drawn) {
+        sum.makespan_s += day.makespan_s * f64::from(*times);
+        sum.optimal_s += day.optimal_s * f64::from(*times);
+    }
+    (sum.optimal_s > 0.0).then(|| sum.makespan_s / sum.optimal_s)
+}
+
+fn figure(grid: &Grid<'_>, statistic: impl Fn(&[u32]) -> Option<f64>) -> Figure {
+    let value = statistic(&vec![1; grid.days.len()]).unwrap_or(f64::NAN);
+    Figure { value, ci: bootstrap(grid.seed, grid.days.len(), statistic) }
+}
+
+fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &Days) -> Reading {
+    let (site, contender, job) = place;
+    let mean = |of: &dyn Fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / rows.len().max(1) as f64;
+    let cpu_s = mean(&|row| row.cpu_s);
+    Reading {
+        site,
+        job,
+        contender,
+        ratio: figure(grid, |drawn| ratio(days, drawn)),
+        makespan_s: mean(&counted),
+        optimal_s: mean(&|row| row.optimal_s.unwrap_or(row.horizon_s)),
+        replicas: mean(&|row| f64::from(row.replicas)) / f64::from(grid.jobs[job].tasks.max(1)),
+        cpu_waste: if cpu_s > 0.0 { mean(&|row| row.wasted_cpu_s) / cpu_s } else { 0.0 },
+        runs: rows.len(),
+        unfinished: rows.iter().filter(|row| row.makespan_s.is_none()).count(),
+    }
+}
+
+fn summary(
+    grid: &Grid<'_>,
+    site: Option<usize>,
+    contender: usize,
+    readings: &[Reading],
+    days: &BTreeMap<(usize, usize, usize), Days>,
+) -> Option<Summary> {
+    let wanted = |at: usize| site.is_none_or(|site| site == at);
+    let cells: Vec<&Reading> =
+        readings.iter().filter(|reading| reading.contender == contender && wanted(reading.site)).collect();
+    let own: Vec<&Days> =
+        days.iter().filter(|((at, who, _), _)| *who == contender && wanted(*at)).map(|(_, days)| days).collect();
+    let geo = |drawn: &[u32]| {
+        let ratios: Option<Vec<f64>> = own.iter().map(|days| ratio(days, drawn)).collect();
+        geometric_mean(ratios?)
+    };
+    let most = |of: &dyn Fn(&Reading) -> f64| cells.iter().map(|cell| of(cell)).fold(f64::NEG_INFINITY, f64::max);
+    let mean = |of: &dyn Fn(&Reading) -> f64| cells.iter().map(|cell| of(cell)).sum::<f64>() / cells.len() as f64;
+    (!cells.is_empty()).then(|| Summary {
+        site,
+        contender,
+        geo: figure(grid, geo),
+        worst: most(&|cell| cell.ratio.value),
+        mean_replicas: mean(&|cell| cell.replicas),
+        max_replicas: most(&|cell| cell.replicas),
+        cpu_waste: mean(&|cell| cell.cpu_waste),
+        unfinished: cells.iter().map(|cell| cell.unfinished).sum(),
+    })
+}

@@ -1,0 +1,4 @@
+//! Reports of experiments, for people to read. What is not here: measuring.
+
+pub mod figure;
+pub mod svg;

@@ -1,0 +1,110 @@
+//! A figure as data, and as CSV. What is not here: how it is drawn (`svg`), and what it shows.
+
+use std::fmt::Write;
+
+/// A figure of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Its file's name, without an ending.
+    pub name: String,
+    /// What stands above it.
+    pub title: String,
+    /// What stands along the horizontal axis, with its unit.
+    pub x: String,
+    /// What stands along the vertical axis, with its unit.
+    pub y: String,
+    /// Whether the vertical axis is logarithmic.
+    pub log: bool,
+    /// What is in it.
+    pub body: Body,
+}
+
+/// What a figure is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// Lines, each with a name.
+    Lines(Vec<(String, Vec<(f64, f64)>)>),
+    /// Bars in groups.
+    Bars {
+        /// The groups' names.
+        groups: Vec<String>,
+        /// Of each series its name and a bar for each group.
+        series: Vec<(String, Vec<Bar>)>,
+    },
+}
+
+/// A bar, with the ends of its confidence interval where there is one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bar {
+    /// How high it is; what is not a number is left out.
+    pub value: f64,
+    /// Its 95 % confidence interval.
+    pub ci: Option<(f64, f64)>,
+}
+
+impl Figure {
+    /// Its numbers, one on a line.
+    pub fn csv(&self) -> String {
+        let mut out = String::new();
+        match &self.body {
+            Body::Lines(lines) => {
+                out.push_str("series,x,y\n");
+                for (name, points) in lines {
+                    for (x, y) in points {
+                        let _ = writeln!(out, "{},{},{}", field(name), number(*x), number(*y));
+                    }
+                }
+            }
+            Body::Bars { groups, series } => {
+                out.push_str("group,series,value,low,high\n");
+                for (name, bars) in series {
+                    for (group, bar) in groups.iter().zip(bars) {
+                        let (low, high) =
+                            bar.ci.map_or((String::new(), String::new()), |(l, h)| (number(l), number(h)));
+                        let _ = writeln!(out, "{},{},{},{low},{high}", field(group), field(name), number(bar.value));
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A field of a CSV line: quoted where it has to be.
+pub(crate) fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// A number of a CSV line: at most six places, none for nothing.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return String::new();
+    }
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_has_a_line_for_each_number() {
+        let bar = |value, ci| Bar { value, ci };
+        let figure = Figure {
+            name: "f".into(),
+            title: "t".into(),
+            x: "x".into(),
+            y: "y".into(),
+            log: false,
+            body: Body::Bars {
+                groups: vec!["a, b".into(), "c".into()],
+                series: vec![("s".into(), vec![bar(1.5, Some((1.0, 2.0))), bar(f64::NAN, None)])],
+            },
+        };
+        assert_eq!(figure.csv(), "group,series,value,low,high\n\"a, b\",s,1.5,1,2\nc,s,,,\n");
+        let lines = Figure { body: Body::Lines(vec![("s".into(), vec![(0.0, 1.0), (2.25, -0.0)])]), ..figure };
+        assert_eq!(lines.csv(), "series,x,y\ns,0,1\ns,2.25,0\n");
+    }
+}
