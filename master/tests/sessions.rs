@@ -520,6 +520,24 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
+    let master = Master::start().await;
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    for (id, row) in (1..).zip(scheduler::catalogue()) {
+        // Others of the catalogue wait for more hosts first.
+        if !matches!(row.name, "DESKGRID" | "FCFS" | "PRI-CR") {
+            continue;
+        }
+        let rules = Rules { policy: row.name.to_owned(), ..Rules::default() };
+        submit(&master.admin().await, id, &JobSpec { rules, ..noops(1) }).await.unwrap();
+        let assignment = worker.assignments(1).await.remove(0);
+        assert_eq!(assignment.report_every, row.reports(), "{}", row.name);
+        worker.deliver(assignment.attempt).await;
+        worker.acknowledged(assignment.attempt).await;
+    }
+}
+
 /// A job of one task that keeps its state.
 fn saving_job() -> JobSpec {
     let mut command = CommandSpec::new(vec!["work".parse().unwrap()]);

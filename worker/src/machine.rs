@@ -448,7 +448,7 @@ impl Machine {
         actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
         self.dropped.extend(&prepared);
         back.extend(prepared);
-        back.iter().for_each(|id| drop(self.reports.remove(id)));
+        self.reports.retain(|id, _| self.running.contains_key(id));
         if !back.is_empty() {
             actions.push(Action::Return(back, self.why_not_now()));
         }

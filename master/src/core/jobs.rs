@@ -284,8 +284,8 @@ impl Core {
 
     /// When the job is expected to be finished.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
-        let finish = self.scheduler.predict_finish(id, self.now)?;
-        Some(Forecast { finish, interval: None })
+        let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
+        Some(Forecast { finish, interval: Some((low, high)) })
     }
 
     /// Notes the first prediction that can be made of a job's makespan.
