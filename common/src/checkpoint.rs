@@ -13,6 +13,9 @@ pub const SHORTEST_INTERVAL: Span = Span::from_secs(1);
 /// The longest list of files that anybody takes, in bytes.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
+/// The most files that anybody takes, whatever a worker's owner allows.
+pub const MAX_FILES: u32 = 20_000;
+
 /// How a task's state is to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpointing {

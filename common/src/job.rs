@@ -178,7 +178,7 @@ pub enum BadJob {
     #[error("standard input is to be `{0}`, but no input has that name")]
     Stdin(String),
     /// The rules and the work do not say the same of checkpoints.
-    #[error("the job's rules say {} checkpoints, its work {} them", if *.0 { "with" } else { "without" }, if *.0 { "does not keep" } else { "keeps" })]
+    #[error("{}", if *.0 { "the job is to keep its tasks' states, but they run no command that says how often" } else { "the job's command says how often states are kept, but its rules say that none are" })]
     CheckpointRule(bool),
     /// Checkpoints more often than makes sense.
     #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::checkpoint::{Checkpointing, SHORTEST_INTERVAL, Saved, Saving};
+use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::Connection;
@@ -184,7 +184,7 @@ impl Workshop {
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds { bytes: self.config.checkpoint_limit_bytes, files: self.config.checkpoint_files_limit }
+        Bounds { bytes: self.config.checkpoint_limit_bytes, files: self.config.checkpoint_files_limit.min(MAX_FILES) }
     }
 
     /// Brings the inputs to this host.

@@ -152,7 +152,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         priority: args.priority.unwrap_or(0),
         policy,
         estimate: args.estimate.map(Dur::span),
-        checkpoint: args.checkpoint.is_some() && !args.noop,
+        checkpoint: args.checkpoint.is_some(),
     })
 }
 

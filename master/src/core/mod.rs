@@ -129,6 +129,7 @@ pub(crate) fn start(
     let settings = Settings {
         suspect_after: config.suspect_after.span(),
         lease: config.lease.span(),
+        heartbeat: config.heartbeat.span(),
         prefetch_window: config.prefetch.span(),
         ..Settings::default()
     };

@@ -1,6 +1,6 @@
 //! Takes what a worker says of an attempt's state: only a state whose list of files and whose every file are here counts.
 
-use common::checkpoint::{MAX_MANIFEST, Manifest, Saved, Saving};
+use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Manifest, Saved, Saving};
 use common::{AttemptId, BlobRef, HostId, Time};
 use link::BlobStore;
 
@@ -35,6 +35,9 @@ fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
         return Err("its list of files is damaged".to_owned());
     }
     let files = Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())?;
+    if files.files.len() > MAX_FILES as usize {
+        return Err(format!("it has {} files", files.files.len()));
+    }
     match files.files.iter().find(|file| !blobs.has(&file.blob)) {
         Some(missing) => Err(format!("the content of `{}` is not here", missing.path)),
         None => Ok(files),

@@ -29,23 +29,17 @@ impl Blobs {
 
     /// Copies a file in, durably, and holds it.
     pub(crate) fn add(&self, file: &mut File) -> io::Result<BlobRef> {
-        loop {
+        self.add_and_hold(|store| {
             file.rewind()?;
-            let blob = self.store.add_reader(&mut *file)?;
-            self.hold(&[blob.hash]);
-            // Its last other holder may have let go of it just before.
-            if self.store.has(&blob) {
-                return Ok(blob);
-            }
-            self.release(&[blob.hash]);
-        }
+            store.add_reader(&mut *file)
+        })
     }
 
-    /// Copies bytes in, durably, and holds them.
-    fn add_bytes(&self, bytes: &[u8]) -> io::Result<BlobRef> {
+    fn add_and_hold(&self, mut add: impl FnMut(&BlobStore) -> io::Result<BlobRef>) -> io::Result<BlobRef> {
         loop {
-            let blob = self.store.add_reader(bytes)?;
+            let blob = add(&self.store)?;
             self.hold(&[blob.hash]);
+            // Its last other holder may have let go of it just before.
             if self.store.has(&blob) {
                 return Ok(blob);
             }
@@ -103,7 +97,7 @@ impl Blobs {
     }
 }
 
-/// Blobs that stay as long as this.
+/// Copies that need not survive a crash, and stay as long as this.
 #[derive(Debug)]
 pub(crate) struct Hold {
     blobs: Arc<Blobs>,
@@ -116,16 +110,19 @@ impl Hold {
         Self { blobs: Arc::clone(blobs), hashes: Vec::new() }
     }
 
-    /// Copies a file in and holds it.
+    /// Copies a file in.
     pub(crate) fn add(&mut self, file: &mut File) -> io::Result<BlobRef> {
-        let blob = self.blobs.add(file)?;
+        let blob = self.blobs.add_and_hold(|store| {
+            file.rewind()?;
+            store.add_passing(&mut *file)
+        })?;
         self.hashes.push(blob.hash);
         Ok(blob)
     }
 
-    /// Copies bytes in and holds them.
+    /// Copies bytes in.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> io::Result<BlobRef> {
-        let blob = self.blobs.add_bytes(bytes)?;
+        let blob = self.blobs.add_and_hold(|store| store.add_passing(bytes))?;
         self.hashes.push(blob.hash);
         Ok(blob)
     }

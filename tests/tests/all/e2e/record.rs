@@ -62,8 +62,15 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
     grid.worker("fast").slots(2).config("speed = 2.5\n").start();
     grid.deskgrid(["job", "wait", "all", "--timeout", "60s"]).expect_code(0);
     assert_eq!(job(&grid, &blocker)["state"], "finished");
+    // The next run begins with what this one leaves open.
+    let open = grid.submit(["--array", "1-3", "--", "sleep", &mark]);
+    running(&format!("sleep {mark}"));
     grid.kill_master();
     grid.start_master();
+    grid.until("the hosts are back", &["job", "info", &open], |j| {
+        (j["tasks"]["running"].as_u64() > Some(0)).then_some(())
+    });
+    grid.deskgrid(["job", "cancel", &open]).expect_code(0);
     grid.kill_master();
 
     let runs = runs(&home.path().join("record"));
@@ -77,6 +84,9 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
         assert_eq!(run.steps.len(), again.len());
     }
     the_record_shows(&runs[0], &policies);
+    let begins = |what: fn(&Event) -> bool| runs[1].steps.iter().any(|step| what(&step.event));
+    assert!(begins(|event| matches!(event, Event::HostKnown { .. })), "hosts of the run before");
+    assert!(begins(|event| matches!(event, Event::JobRestored { .. })), "the job of the run before");
 }
 
 /// The run was what the test is about: every policy started tasks, an owner came, a host was lost.
