@@ -1,13 +1,15 @@
 //! What the host is: asked and measured once, when the worker starts.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::Speed;
 use common::host::{Confinement, HostFacts};
 use common::units::REFERENCE_MHZ;
 
-/// Repetitions of the kernel, of which the quickest counts: what others do on the host can only slow it down.
+use crate::os;
+
+/// Repetitions of the kernel, of which the quickest counts: what else the processor does can only slow it down.
 const RUNS: usize = 5;
 /// Steps of the integer part, and the processor cycles that each takes on the reference host: a xorshift generator
 /// (Marsaglia 2003) is three shifts and three exclusive ors, none of which can begin before the one before it is done.
@@ -53,7 +55,8 @@ fn shorten(mut name: String) -> String {
 }
 
 /// How much faster than the reference host one slot does a fixed piece of work, half of it with integers and half with
-/// floating-point numbers. A lowered clock and a virtual machine's share show in it; caches and vector units do not.
+/// floating-point numbers. A lowered clock shows in it; caches and vector units do not, nor do other programs on the host:
+/// processor time counts, and what others take of it is said with every heartbeat.
 fn speed() -> Speed {
     let quickest = (0..RUNS).map(|_| repetition()).min().unwrap_or_default();
     Speed::new(REFERENCE_S / quickest.as_secs_f64()).unwrap_or(Speed::REFERENCE)
@@ -61,10 +64,10 @@ fn speed() -> Speed {
 
 /// The kernel, once.
 fn repetition() -> Duration {
-    let start = Instant::now();
+    let start = os::thread_cpu();
     black_box(integers(black_box(0x9E37_79B9_7F4A_7C15)));
     black_box(floats(black_box(0.5)));
-    start.elapsed()
+    os::thread_cpu().saturating_sub(start)
 }
 
 fn integers(mut state: u64) -> u64 {

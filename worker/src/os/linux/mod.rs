@@ -208,6 +208,12 @@ pub(crate) fn awake() -> common::Span {
     common::Span(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
 }
 
+/// Processor time that this thread has used.
+pub(crate) fn thread_cpu() -> std::time::Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    std::time::Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
+}
+
 /// What tells this run of the host from every other.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().parse().ok()
