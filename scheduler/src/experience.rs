@@ -148,14 +148,15 @@ const FIRST_PRICES: [f64; CROWD_ENDS.len() + 1] = [0.035, 0.035, 0.027, 0.02, 0.
 impl Default for Prices {
     fn default() -> Self {
         let lengths = LENGTH_ENDS_S.len() + 1;
-        let by_class: Vec<_> = FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect();
+        let by_class: Vec<_> =
+            FIRST_PRICES.repeat(2).into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect();
         Self { jobs: vec![0.0; by_class.len()], by_class }
     }
 }
 
 /// How much a job moves its price: the first one, and every one after many. After so many it is half as much.
 const FIRST_RATE: f64 = 0.5;
-const LAST_RATE: f64 = 0.03;
+const LAST_RATE: f64 = 0.02;
 const SETTLING: f64 = 4.0;
 
 /// A kind of job, as prices tell them apart.
