@@ -1,61 +1,121 @@
-//! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4). What is not here: a
-//! schedule.
+//! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4): each slot takes task
+//! after task as early as it can and only where it will finish, and the T-th completion of all slots is the optimum. What is
+//! not here: a schedule.
 
-use crate::trace::{Trace, TracedHost};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
-/// Below this part of the processor tasks are suspended.
-const LEAST_CPU: f64 = 0.01;
+use common::units::REFERENCE_MHZ;
 
-/// When tasks of one size would be done that start as early as they can, on every host by itself.
+use crate::trace::{Segment, Trace};
+
+/// What is needed to say when tasks of one size, wanted from one moment on, could be done at best.
 #[derive(Debug, Clone)]
-pub struct Oracle {
-    done_s: Vec<f64>,
+pub struct Oracle<'t> {
+    chains: Vec<Chain<'t>>,
+    start_s: f64,
+    start_cost_s: f64,
+    slots: u32,
 }
 
-impl Oracle {
-    /// The earliest completions of tasks of `work_s` reference seconds from `start_s` on.
-    pub fn new(trace: &Trace, start_s: f64, work_s: f64, start_cost_s: f64, slots: u32) -> Self {
-        let mut done_s = Vec::new();
-        for host in &trace.hosts {
-            for _ in 0..slots {
-                chain(host, start_s, work_s, start_cost_s, &mut done_s);
-            }
-        }
-        done_s.sort_by(f64::total_cmp);
-        Oracle { done_s }
+impl<'t> Oracle<'t> {
+    /// The optimum from second `start_s` of the trace on, for tasks that take `work_s_at_reference` CPU seconds on a
+    /// dedicated host of speed 1 and `start_cost_s` seconds before that while the host is up, with so many slots on each
+    /// host. Each slot has the host's whole speed.
+    pub fn new(trace: &'t Trace, start_s: f64, work_s_at_reference: f64, start_cost_s: f64, slots: u32) -> Self {
+        let chain = |(host, traced): (usize, &'t crate::trace::TracedHost)| {
+            let at = traced.segments.partition_point(|segment| segment.end_s <= start_s);
+            let cpu_s = work_s_at_reference * REFERENCE_MHZ / traced.clock_mhz;
+            Chain { host, segments: &traced.segments[at..], now_s: start_s, cpu_s }
+        };
+        let chains = trace.hosts.iter().enumerate().map(chain).collect();
+        Oracle { chains, start_s, start_cost_s, slots }
     }
 
-    /// The least makespan of so many tasks, in seconds; none where the trace ends before it.
+    /// The least makespan of so many tasks, in seconds since the start; 0 for no tasks, and none where the trace ends
+    /// before enough of them can be done.
     pub fn makespan_s(&self, tasks: u32) -> Option<f64> {
-        self.done_s.get((tasks as usize).checked_sub(1)?).copied()
+        if tasks == 0 {
+            return Some(0.0);
+        }
+        if self.slots == 0 {
+            return None;
+        }
+        let mut next: BinaryHeap<_> =
+            self.chains.iter().filter_map(|chain| chain.clone().advance(self.start_cost_s)).collect();
+        let mut left = tasks;
+        loop {
+            let mut first = next.peek_mut()?;
+            if left <= self.slots {
+                return Some(first.now_s - self.start_s);
+            }
+            left -= self.slots;
+            match first.clone().advance(self.start_cost_s) {
+                Some(chain) => *first = chain,
+                None => drop(std::collections::binary_heap::PeekMut::pop(first)),
+            }
+        }
     }
 }
 
-/// Adds when one slot completes task after task.
-fn chain(host: &TracedHost, start_s: f64, work_s: f64, start_cost_s: f64, done_s: &mut Vec<f64>) {
-    let need_s = work_s * common::units::REFERENCE_MHZ / host.clock_mhz;
-    let fresh = (start_cost_s, need_s);
-    let (mut cost_s, mut left_s) = fresh;
-    for segment in host.segments.iter().filter(|segment| segment.end_s > start_s) {
-        if !segment.up {
-            (cost_s, left_s) = fresh;
-            continue;
-        }
-        let (mut now, ready) = (segment.start_s.max(start_s), segment.cpu >= LEAST_CPU);
-        // A task starts only where it could compute.
-        while now < segment.end_s && (ready || (cost_s, left_s) != fresh) {
-            let paid = cost_s.min(segment.end_s - now);
-            (cost_s, now) = (cost_s - paid, now + paid);
-            if cost_s > 0.0 || !ready {
-                break;
+/// One host's slot: what it has done by `now_s`, and what is left of the trace.
+#[derive(Debug, Clone)]
+struct Chain<'t> {
+    host: usize,
+    /// From the one that holds `now_s` on.
+    segments: &'t [Segment],
+    now_s: f64,
+    /// What a task takes of this processor.
+    cpu_s: f64,
+}
+
+impl Chain<'_> {
+    /// The same chain after one more task; none where the trace ends before.
+    fn advance(mut self, start_cost_s: f64) -> Option<Self> {
+        let fresh = (start_cost_s, self.cpu_s);
+        let (mut cost_s, mut left_s, mut started) = (fresh.0, fresh.1, false);
+        while let Some(segment) = self.segments.first() {
+            self.now_s = self.now_s.max(segment.start_s);
+            if !segment.up {
+                ((cost_s, left_s), started) = (fresh, false);
+            } else if self.now_s < segment.end_s && (segment.ready() || started) {
+                // A task starts only where it could compute; once started it pays its start while the host is up.
+                started = true;
+                let paid_s = cost_s.min(segment.end_s - self.now_s);
+                (cost_s, self.now_s) = (cost_s - paid_s, self.now_s + paid_s);
+                if cost_s <= 0.0 && segment.ready() {
+                    let done_s = self.now_s + left_s / segment.cpu;
+                    if done_s <= segment.end_s {
+                        self.now_s = done_s;
+                        return Some(self);
+                    }
+                    left_s -= (segment.end_s - self.now_s) * segment.cpu;
+                }
             }
-            if now + left_s / segment.cpu > segment.end_s {
-                left_s -= (segment.end_s - now) * segment.cpu;
-                break;
-            }
-            now += left_s / segment.cpu;
-            done_s.push(now - start_s);
-            (cost_s, left_s) = fresh;
+            self.now_s = segment.end_s;
+            self.segments = &self.segments[1..];
         }
+        None
     }
 }
+
+/// The earliest first, and among those the first host: a heap gives its greatest.
+impl Ord for Chain<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.now_s.total_cmp(&self.now_s).then(other.host.cmp(&self.host))
+    }
+}
+
+impl PartialOrd for Chain<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Chain<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Chain<'_> {}

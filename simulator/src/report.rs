@@ -1,4 +1,5 @@
 //! Reports of experiments, for people to read. What is not here: measuring.
 
 pub mod figure;
+pub mod rows;
 pub mod svg;

@@ -1,0 +1,112 @@
+//! One host's day, drawn from the model. What is not here: the parameters, and what hosts share.
+
+use super::parameters::Parameters;
+use super::stream::Stream;
+use super::{DAY_ENDS_S, down, up};
+use crate::trace::Segment;
+
+/// The shortest outage, availability interval or spell, and suspension that traces show, in seconds.
+const LEAST_OUTAGE_S: f64 = 60.0;
+const LEAST_UP_S: f64 = 20.0;
+const LEAST_SUSPENSION_S: f64 = 10.0;
+/// The hour of day at which traces start.
+const FIRST_HOUR: f64 = 5.0;
+/// Rates are taken as constant for so long when they follow the time of day, in seconds.
+const STEP_S: f64 = 600.0;
+
+/// What decides a host's day.
+pub(super) struct Course<'m> {
+    model: &'m Parameters,
+    /// When it is up and down.
+    power: Stream,
+    /// What its owner leaves of the processor.
+    owner: Stream,
+    /// How long its long intervals are against other hosts'.
+    scale: f64,
+}
+
+impl<'m> Course<'m> {
+    pub(super) fn new(model: &'m Parameters, seed: u64, day: u32, host: usize) -> Self {
+        let lasting = Stream::new("host", seed, 0, host).lognormal(1.0, model.host_sigma);
+        let mut power = Stream::new("power", seed, day, host);
+        let scale = lasting * power.lognormal(1.0, model.host_day_sigma);
+        Course { model, power, owner: Stream::new("owner", seed, day, host), scale }
+    }
+
+    /// The day, where all intervals are `day_scale` times as long as usual and a share `off` of the hosts is off.
+    pub(super) fn segments(mut self, day_scale: f64, off: f64) -> Vec<Segment> {
+        self.scale *= day_scale;
+        if self.power.chance(off) {
+            return vec![down(0.0, DAY_ENDS_S)];
+        }
+        let quiet = if self.owner.chance(self.model.active_share) { 1.0 } else { self.model.quiet_factor };
+        let (mut segments, mut now_s) = (Vec::new(), 0.0);
+        let mut is_up = self.power.chance(self.model.up_at_start);
+        while now_s < DAY_ENDS_S {
+            let end_s = if is_up { self.failure_s(now_s) } else { self.return_s(now_s) };
+            if is_up {
+                self.interval(now_s, end_s, quiet, &mut segments);
+            } else {
+                segments.push(down(now_s, end_s));
+            }
+            (now_s, is_up) = (end_s, !is_up);
+        }
+        segments
+    }
+
+    /// When a host that came up at `now_s` goes down.
+    fn failure_s(&mut self, now_s: f64) -> f64 {
+        let model = self.model;
+        let length_s = if self.power.chance(model.short_share) {
+            self.power.weibull(1.0, model.short_mean_s)
+        } else {
+            self.power.weibull(model.long_shape, model.long_scale_s * self.scale)
+        };
+        later(now_s, length_s, LEAST_UP_S, model.rhythm.failures)
+    }
+
+    /// When a host that went down at `now_s` comes up.
+    fn return_s(&mut self, now_s: f64) -> f64 {
+        let (median, sigma) =
+            if self.power.chance(self.model.quick_share) { self.model.quick } else { self.model.slow };
+        later(now_s, self.power.lognormal(median, sigma), LEAST_OUTAGE_S, self.model.rhythm.returns)
+    }
+
+    /// Spells and suspensions in turns, from `now_s` to `end_s`.
+    fn interval(&mut self, mut now_s: f64, end_s: f64, quiet: f64, segments: &mut Vec<Segment>) {
+        let (model, mut suspended) = (self.model, self.owner.chance(self.model.suspended_at_return));
+        while now_s < end_s {
+            let next_s = if suspended {
+                let length_s = self.owner.lognormal(model.suspension.0, model.suspension.1);
+                now_s + length_s.max(LEAST_SUSPENSION_S)
+            } else {
+                let length_s = self.owner.lognormal(model.spell.0 * quiet, model.spell.1);
+                later(now_s, length_s, LEAST_UP_S, model.rhythm.owners)
+            };
+            let cpu = if suspended { 0.0 } else { self.cpu(quiet > 1.0) };
+            segments.push(up(now_s, next_s.min(end_s), cpu));
+            (now_s, suspended) = (next_s, !suspended);
+        }
+    }
+
+    /// What a spell leaves for tasks: nearly all, or what a busy owner leaves.
+    fn cpu(&mut self, quiet: bool) -> f64 {
+        let partial = if quiet { self.model.partial.1 } else { self.model.partial.0 };
+        if self.owner.chance(partial) { self.owner.between(0.25, 0.9) } else { self.owner.between(0.97, 1.0) }
+    }
+}
+
+/// When something ends that would take `length_s` from `now_s` on if its rate did not follow the time of day; at the
+/// earliest after `least_s`, at the latest with the day.
+fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64)) -> f64 {
+    let (mut at_s, mut left_s) = (now_s, length_s.max(least_s));
+    while at_s < DAY_ENDS_S {
+        let hour = FIRST_HOUR + (at_s + STEP_S / 2.0) / 3_600.0;
+        let rate = 1.0 + amplitude * (std::f64::consts::TAU * (hour - peak) / 24.0).cos();
+        if left_s <= STEP_S * rate {
+            return (at_s + left_s / rate).max(now_s + least_s).min(DAY_ENDS_S);
+        }
+        (at_s, left_s) = (at_s + STEP_S, left_s - STEP_S * rate);
+    }
+    DAY_ENDS_S
+}

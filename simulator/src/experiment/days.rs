@@ -1,0 +1,76 @@
+//! Where days come from: generated from a platform and an availability model, or one trace that is every day. What is
+//! not here: how they are generated.
+
+use std::path::Path;
+
+use scheduler::Experience;
+
+use super::grid::{Source, SourceError};
+use super::history::experience_of;
+use crate::availability::Model;
+use crate::platform::Platform;
+use crate::trace::Trace;
+use crate::world::World;
+
+/// How many hosts each platform of Kondo et al. 2004 has (section 3.2).
+pub const HOSTS: usize = 220;
+/// Days from which schedulers learn. None of them is reported.
+const TRAINING_DAYS: std::ops::Range<u32> = 0..20;
+/// The first day that is reported; its eve is not a training day either.
+pub const FIRST_DAY: u32 = 101;
+
+/// Days of hosts under an availability model.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    clocks_mhz: Vec<f64>,
+    model: Model,
+    seed: u64,
+}
+
+impl Generated {
+    /// Days of a platform; none where there is no platform or no model of this name.
+    pub fn named(platform: &str, model: &str, seed: u64, hosts: usize) -> Option<Self> {
+        Self::of(Platform::named(platform)?.clocks_mhz(seed, hosts), model, seed)
+    }
+
+    /// Days of hosts with these clock rates, in MHz; none where there is no model of this name.
+    pub fn of(clocks_mhz: Vec<f64>, model: &str, seed: u64) -> Option<Self> {
+        Some(Self { clocks_mhz, model: Model::named(model)?, seed })
+    }
+
+    /// What a scheduler knows that has watched the training days of this site.
+    ///
+    /// # Errors
+    /// If a day cannot be had.
+    pub fn experience(&self) -> Result<Experience, SourceError> {
+        let days: Result<Vec<World>, _> = TRAINING_DAYS.map(|day| Ok(World::new(&self.day(day)?))).collect();
+        Ok(experience_of(&days?))
+    }
+}
+
+impl Source for Generated {
+    fn day(&self, day: u32) -> Result<Trace, SourceError> {
+        let segments = self.model.day(self.seed, day, self.clocks_mhz.len());
+        Ok(Trace::from_parts(self.clocks_mhz.clone(), segments))
+    }
+}
+
+/// One trace, whatever the day.
+#[derive(Debug, Clone)]
+pub struct Recorded(pub Trace);
+
+impl Recorded {
+    /// The trace in this directory, in the exchange format.
+    ///
+    /// # Errors
+    /// If it cannot be read or makes no sense.
+    pub fn read(dir: &Path) -> Result<Self, SourceError> {
+        Trace::read(dir).map(Self).map_err(|error| SourceError(error.to_string()))
+    }
+}
+
+impl Source for Recorded {
+    fn day(&self, _: u32) -> Result<Trace, SourceError> {
+        Ok(self.0.clone())
+    }
+}

@@ -1,0 +1,165 @@
+//! Laws of clock rates, in MHz, and the tables behind them. What is not here: which host gets which clock.
+
+use crate::availability::stream::Stream;
+
+/// How the clocks of a platform's hosts are distributed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Law {
+    /// Shares of the hosts, each spread evenly over a range.
+    Strata(&'static [Stratum]),
+    /// The same, then moved and stretched to a mean and a standard deviation within bounds.
+    Fitted { strata: &'static [Stratum], mean: f64, sd: f64, bounds: (f64, f64) },
+    /// Normal.
+    Normal { mean: f64, sd: f64 },
+    /// Clocks with how often they were seen, from the slowest.
+    Seen(&'static [(f64, f64)]),
+}
+
+/// A share of the hosts, and from which to which clock they are.
+type Stratum = (f64, f64, f64);
+
+/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 3.2). Many slow hosts and a tail of fast ones.
+pub(super) const SDSC: Law = Law::Fitted {
+    strata: &[
+        (0.12, 330.0, 450.0),
+        (0.20, 450.0, 700.0),
+        (0.18, 700.0, 1_000.0),
+        (0.22, 1_380.0, 1_550.0),
+        (0.14, 1_550.0, 2_000.0),
+        (0.14, 2_000.0, 3_200.0),
+    ],
+    mean: 1_200.0,
+    sd: 730.0,
+    bounds: (300.0, 3_060.0),
+};
+
+/// Hosts that computed for the search for Mersenne primes.
+pub(super) const INTERNET_2004: Law = Law::Strata(&[
+    (0.05, 25.0, 100.0),
+    (0.07, 100.0, 233.0),
+    (0.13, 233.0, 400.0),
+    (0.20, 400.0, 600.0),
+    (0.20, 600.0, 900.0),
+    (0.14, 900.0, 1_300.0),
+    (0.12, 1_300.0, 2_000.0),
+    (0.10, 2_000.0, 3_400.0),
+]);
+
+/// Two labs at once, each of few kinds of hosts.
+pub(super) const LRI_WISC: Law = Law::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
+
+/// Hosts of Einstein@Home in 2016: the largest of the recent samples in which no host is older than the project's needs,
+/// so it stands for volunteers of today better than samples that still count the hosts of 2000.
+pub(super) const INTERNET_2016: Law = Law::Seen(&[
+    (1300.0, 45.0),
+    (1330.0, 25.0),
+    (1400.0, 48.0),
+    (1500.0, 12.0),
+    (1600.0, 330.0),
+    (1660.0, 45.0),
+    (1700.0, 335.0),
+    (1730.0, 57.0),
+    (1800.0, 389.0),
+    (1830.0, 50.0),
+    (1860.0, 184.0),
+    (1900.0, 183.0),
+    (1990.0, 36.0),
+    (2000.0, 936.0),
+    (2100.0, 333.0),
+    (2130.0, 203.0),
+    (2160.0, 131.0),
+    (2200.0, 1387.0),
+    (2260.0, 81.0),
+    (2270.0, 450.0),
+    (2300.0, 692.0),
+    (2330.0, 398.0),
+    (2400.0, 3441.0),
+    (2410.0, 35.0),
+    (2500.0, 1758.0),
+    (2530.0, 273.0),
+    (2600.0, 1185.0),
+    (2660.0, 929.0),
+    (2670.0, 1594.0),
+    (2700.0, 950.0),
+    (2800.0, 1652.0),
+    (2830.0, 299.0),
+    (2900.0, 928.0),
+    (2930.0, 828.0),
+    (3000.0, 1741.0),
+    (3060.0, 208.0),
+    (3070.0, 619.0),
+    (3100.0, 5436.0),
+    (3160.0, 310.0),
+    (3200.0, 4235.0),
+    (3300.0, 3229.0),
+    (3330.0, 290.0),
+    (3400.0, 6764.0),
+    (3470.0, 279.0),
+    (3500.0, 2042.0),
+    (3600.0, 1719.0),
+    (3700.0, 227.0),
+    (3800.0, 10.0),
+    (4000.0, 925.0),
+]);
+
+/// Fifty desktops of a university's lab, about 2010.
+pub(super) const LAB: Law =
+    Law::Seen(&[(1_800.0, 10.0), (1_860.0, 1.0), (2_200.0, 3.0), (2_330.0, 11.0), (2_800.0, 9.0), (3_000.0, 16.0)]);
+
+impl Law {
+    /// So many clocks in ascending order: one from each of as many equal shares of the law.
+    pub(super) fn sorted(&self, stream: &mut Stream, hosts: usize) -> Vec<f64> {
+        let mut shares = (0..hosts).map(|host| (host as f64 + stream.unit()) / hosts as f64);
+        match *self {
+            Law::Strata(strata) => shares.map(|share| in_strata(strata, share)).collect(),
+            Law::Fitted { strata, mean, sd, bounds } => {
+                let mut clocks: Vec<_> = shares.map(|share| in_strata(strata, share)).collect();
+                fit(&mut clocks, mean, sd, bounds);
+                clocks
+            }
+            Law::Seen(seen) => shares.map(|share| in_table(seen, share)).collect(),
+            Law::Normal { mean, sd } => {
+                let _ = shares.by_ref().count();
+                let mut clocks: Vec<_> = (0..hosts).map(|_| mean + sd * stream.normal()).collect();
+                clocks.sort_by(f64::total_cmp);
+                clocks
+            }
+        }
+    }
+}
+
+fn in_strata(strata: &[Stratum], share: f64) -> f64 {
+    let mut left = share;
+    for &(part, from, to) in strata {
+        if left < part {
+            return from + (to - from) * left / part;
+        }
+        left -= part;
+    }
+    strata.last().map_or(0.0, |stratum| stratum.2)
+}
+
+fn in_table(seen: &[(f64, f64)], share: f64) -> f64 {
+    let mut left = share * seen.iter().map(|(_, count)| count).sum::<f64>();
+    for &(clock, count) in seen {
+        if left < count {
+            return clock;
+        }
+        left -= count;
+    }
+    seen.last().map_or(0.0, |(clock, _)| *clock)
+}
+
+/// Moves and stretches the clocks to this mean and standard deviation, as closely as the bounds allow.
+fn fit(clocks: &mut [f64], mean: f64, sd: f64, (low, high): (f64, f64)) {
+    for _ in 0..100 {
+        let count = clocks.len() as f64;
+        let found_mean = clocks.iter().sum::<f64>() / count;
+        let found_sd = (clocks.iter().map(|clock| (clock - found_mean).powi(2)).sum::<f64>() / count).sqrt();
+        if found_sd > 0.0 {
+            for clock in clocks.iter_mut() {
+                *clock = (mean + (*clock - found_mean) * sd / found_sd).clamp(low, high);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads a trace from `hosts.csv` and `availability.csv`, strictly: what cannot be is refused with file, line and reason.
+//! What is not here: other formats, and any repair.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Flaw, Segment, Trace, TraceError, TracedHost};
+
+impl Trace {
+    /// The trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and `availability.csv` with
+    /// `host,start_s,end_s,host_available,cpu_fraction` (seconds from the trace's start, 0 or 1, part of the processor).
+    /// The segments of a host begin at 0 and follow each other without gaps; those of different hosts may be interleaved.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or says what cannot be: then with the line.
+    pub fn read(dir: &Path) -> Result<Self, TraceError> {
+        let (mut hosts, lines) = read_hosts(dir)?;
+        let file = Table::open(dir, "availability.csv", SEGMENT_COLUMNS)?;
+        for row in file.rows() {
+            let (line, fields) = row?;
+            add_segment(&mut hosts, &lines, fields).map_err(|flaw| file.flawed(line, flaw))?;
+        }
+        for host in hosts.iter().filter(|host| host.segments.is_empty()) {
+            let flaw = Flaw::NoSegments(host.name.clone());
+            return Err(TraceError::Flawed { file: dir.join("hosts.csv"), line: lines[&host.name].line, flaw });
+        }
+        Ok(Trace { hosts })
+    }
+}
+
+const HOST_COLUMNS: [&str; 2] = ["host", "clock_mhz"];
+const SEGMENT_COLUMNS: [&str; 5] = ["host", "start_s", "end_s", "host_available", "cpu_fraction"];
+
+/// Where a host stands in the trace and in `hosts.csv`.
+struct Place {
+    at: usize,
+    line: usize,
+}
+
+fn read_hosts(dir: &Path) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
+    let file = Table::open(dir, "hosts.csv", HOST_COLUMNS)?;
+    let (mut hosts, mut places) = (Vec::new(), BTreeMap::<String, Place>::new());
+    for row in file.rows() {
+        let (line, [name, clock]) = row?;
+        let host = host(name, clock).map_err(|flaw| file.flawed(line, flaw))?;
+        if let Some(Place { line: before, .. }) = places.get(name) {
+            return Err(file.flawed(line, Flaw::HostTwice { host: host.name, before: *before }));
+        }
+        places.insert(host.name.clone(), Place { at: hosts.len(), line });
+        hosts.push(host);
+    }
+    if hosts.is_empty() {
+        return Err(file.flawed(1, Flaw::NoHosts));
+    }
+    Ok((hosts, places))
+}
+
+fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
+    if name.is_empty() {
+        return Err(Flaw::NoName);
+    }
+    let (name, clock_mhz) = (name.to_owned(), number("clock_mhz", clock)?);
+    if clock_mhz <= 0.0 {
+        return Err(Flaw::Clock { host: name, clock_mhz });
+    }
+    Ok(TracedHost { name, clock_mhz, segments: Vec::new() })
+}
+
+fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, fields: [&str; 5]) -> Result<(), Flaw> {
+    let [name, start, end, up, cpu] = fields;
+    let place = places.get(name).ok_or_else(|| Flaw::UnknownHost(name.to_owned()))?;
+    let host = &mut hosts[place.at];
+    let (start_s, end_s) = (time("start_s", start)?, time("end_s", end)?);
+    if end_s <= start_s {
+        return Err(Flaw::Backwards { start_s, end_s });
+    }
+    let before_s = host.segments.last().map_or(0.0, |segment| segment.end_s);
+    if start_s > before_s {
+        return Err(Flaw::Gap { host: host.name.clone(), from_s: before_s, to_s: start_s });
+    }
+    if start_s < before_s {
+        return Err(Flaw::Overlap { host: host.name.clone(), start_s, before_s });
+    }
+    let up = match up {
+        "0" => false,
+        "1" => true,
+        other => return Err(Flaw::NeitherUpNorDown(other.to_owned())),
+    };
+    let cpu = number("cpu_fraction", cpu)?;
+    if !(0.0..=1.0).contains(&cpu) {
+        return Err(Flaw::Fraction(cpu));
+    }
+    host.segments.push(Segment { start_s, end_s, up, cpu });
+    Ok(())
+}
+
+fn number(column: &'static str, text: &str) -> Result<f64, Flaw> {
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| Flaw::NotANumber { column, text: text.to_owned() })
+}
+
+fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
+    match number(column, text)? {
+        value if value < 0.0 => Err(Flaw::Negative { column, value }),
+        value => Ok(value),
+    }
+}
+
+/// A file of lines with named columns, of which `N` are wanted.
+struct Table<const N: usize> {
+    file: PathBuf,
+    text: String,
+    columns: [usize; N],
+    width: usize,
+}
+
+impl<const N: usize> Table<N> {
+    fn open(dir: &Path, name: &str, wanted: [&'static str; N]) -> Result<Self, TraceError> {
+        let file = dir.join(name);
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(source) => return Err(TraceError::Io { file, source }),
+        };
+        let header = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}');
+        match columns(header, wanted) {
+            Ok((columns, width)) => Ok(Table { file, text, columns, width }),
+            Err(flaw) => Err(TraceError::Flawed { file, line: 1, flaw }),
+        }
+    }
+
+    /// Each line after the header that is not empty, with its number and the wanted fields.
+    fn rows(&self) -> impl Iterator<Item = Result<(usize, [&str; N]), TraceError>> {
+        let lines = self.text.lines().enumerate().skip(1).filter(|(_, text)| !text.trim().is_empty());
+        lines.map(|(n, text)| match self.fields(text) {
+            Ok(fields) => Ok((n + 1, fields)),
+            Err(flaw) => Err(self.flawed(n + 1, flaw)),
+        })
+    }
+
+    fn fields<'t>(&self, text: &'t str) -> Result<[&'t str; N], Flaw> {
+        if text.contains('"') {
+            return Err(Flaw::Quoted);
+        }
+        let mut wanted = [""; N];
+        let mut found = 0;
+        for field in text.split(',') {
+            if let Some(at) = self.columns.iter().position(|column| *column == found) {
+                wanted[at] = field.trim();
+            }
+            found += 1;
+        }
+        if found == self.width { Ok(wanted) } else { Err(Flaw::Fields { expected: self.width, found }) }
+    }
+
+    fn flawed(&self, line: usize, flaw: Flaw) -> TraceError {
+        TraceError::Flawed { file: self.file.clone(), line, flaw }
+    }
+}
+
+/// At which place of the header the wanted columns stand, and how many columns there are.
+fn columns<const N: usize>(header: &str, wanted: [&'static str; N]) -> Result<([usize; N], usize), Flaw> {
+    let names: Vec<_> = header.split(',').map(str::trim).collect();
+    let mut columns = [0; N];
+    for (column, name) in columns.iter_mut().zip(wanted) {
+        let mut places = names.iter().enumerate().filter(|(_, found)| **found == name).map(|(at, _)| at);
+        let all =
+            if N == HOST_COLUMNS.len() { "host,clock_mhz" } else { "host,start_s,end_s,host_available,cpu_fraction" };
+        *column = places.next().ok_or(Flaw::NoColumn(name, all))?;
+        if places.next().is_some() {
+            return Err(Flaw::ColumnTwice(name));
+        }
+    }
+    Ok((columns, names.len()))
+}
