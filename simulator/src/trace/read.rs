@@ -164,8 +164,7 @@ fn columns<const N: usize>(header: &str, wanted: [&'static str; N]) -> Result<([
     let mut columns = [0; N];
     for (column, name) in columns.iter_mut().zip(wanted) {
         let mut places = names.iter().enumerate().filter(|(_, found)| **found == name).map(|(at, _)| at);
-        let all =
-            if N == HOST_COLUMNS.len() { "host,clock_mhz" } else { "host,start_s,end_s,host_available,cpu_fraction" };
+        let all = if N == HOST_COLUMNS.len() { "host,clock_mhz" } else { "host,start_s,end_s,host_available,cpu_fraction" };
         *column = places.next().ok_or(Flaw::NoColumn(name, all))?;
         if places.next().is_some() {
             return Err(Flaw::ColumnTwice(name));

@@ -3,3 +3,5 @@
 mod engine;
 mod engine_oracle;
 mod grid;
+mod oracle;
+mod trace;
