@@ -10,11 +10,13 @@ use crate::foresight::Foresight;
 use crate::host::{Host, Liveness};
 use crate::job::Job;
 use crate::laws::Law;
-use crate::policy::placement::Lookahead;
-use crate::policy::placement::lookahead::{Server, completion_s, expected_s};
+use crate::policy::placement::lookahead::expected_s;
 use crate::policy::replication::Gain;
 use crate::policy::replication::gain::{Gains, Open, Search};
+use crate::predict::{Server, completion_s};
 
+/// Tasks shorter than this on a mean host are over before anything is heard of them: nothing is foreseen for them.
+const LEAST_TASK_S: f64 = 10.0;
 /// Copies are searched for at most so often.
 const TICK_S: f64 = 15.0;
 const TICKS_PER_TASK: f64 = 40.0;
@@ -44,23 +46,20 @@ struct Ready {
 impl Starter<'_> {
     /// Gives waiting tasks to the ready hosts that will be done soonest. False where too little is known of the tasks,
     /// or where they are too short for that.
-    pub(crate) fn place_ahead(&mut self, answer: Lookahead, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+    pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else { return false };
         let arrivals = self.hosts.index.ready.arrivals;
         if job.plan.declined.is_some_and(|(until, seen)| self.now < until && seen == arrivals) {
             return true;
         }
         let Some(mean_s) = self.mean_task_s(work_s) else { return false };
-        if mean_s < answer.least_task_s {
+        if job.plan.class.is_none() {
             return false;
         }
-        let slots = self.hosts.index.usable_slots.max(1) as f64;
-        let per_host = job.scene(self.now, self.settings, self.hosts).unsettled as f64 / slots;
-        job.plan.class.get_or_insert(JobClass::of(per_host, mean_s));
         let waiting = job.waiting();
         let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(work_s);
-        let end_s = 1.0 + self.queue_end_s(work_s, &slots, waiting);
+        let end_s = 1.0 + self.queue_end_s(job, work_s, &slots);
         let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
         if good.len() as u64 > waiting {
             good = self.ranked(good, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
@@ -73,6 +72,19 @@ impl Starter<'_> {
         job.plan.declined = Some((until, arrivals));
         job.plan.review = Some(until);
         true
+    }
+
+    /// Notes what kind of job this is, once it has hosts and its tasks are long enough to be foreseen.
+    pub(crate) fn classify(&self, job: &mut Job) {
+        if job.plan.class.is_some() {
+            return;
+        }
+        let Some(mean_s) = job.task_work_s().and_then(|work_s| self.mean_task_s(work_s)) else { return };
+        if mean_s >= LEAST_TASK_S {
+            let unsettled = job.scene(self.now, self.settings, self.hosts).unsettled as f64;
+            let slots = self.hosts.index.usable_slots.max(1) as f64;
+            job.plan.class = Some(JobClass::of(unsettled / slots, mean_s));
+        }
     }
 
     /// A task's time on a mean host, in seconds.
@@ -106,14 +118,27 @@ impl Starter<'_> {
         ready
     }
 
-    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks.
-    fn queue_end_s(&self, work_s: f64, free: &[Slot], waiting: u64) -> f64 {
+    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks. Computed anew once a
+    /// tick: while tasks are given out as planned, it stays where it is.
+    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
         let fleet_speed = self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
         // No schedule is sooner than if the work could be divided at will.
-        let least_s = waiting as f64 * work_s / fleet_speed;
+        let least_s = job.waiting() as f64 * work_s / fleet_speed;
         if free.iter().all(|slot| slot.task_s <= least_s) {
             return least_s;
         }
+        if let Some((end, until)) = job.plan.queue_end
+            && self.now < until
+        {
+            return end.since(self.now).secs();
+        }
+        let end_s = self.completion_s(work_s, free, job.waiting(), least_s);
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.queue_end = Some((after(end_s), after(TICK_S)));
+        end_s
+    }
+
+    fn completion_s(&self, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
         let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
         for host in self.hosts.table.values().filter(|host| host.liveness == Liveness::Alive) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
@@ -137,8 +162,7 @@ impl Starter<'_> {
         (job.plan.search, job.plan.review) = (next, Some(next));
         let ready = self.ranked(self.hosts.index.ready.by_since(), work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
-        let begin_s =
-            if job.waiting() > 0 { self.queue_end_s(work_s, &self.ready_slots(work_s), job.waiting()) } else { 0.0 };
+        let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
         let open = self.open(job, work_s);
         let undone = open.len() as u64 + job.waiting();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;

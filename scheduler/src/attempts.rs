@@ -6,7 +6,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use crate::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::host::Load;
 use crate::job::{Job, Record};
-use crate::policy::replication::{Class, Replication};
+use crate::policy::replication::Class;
 use crate::scheduler::Scheduler;
 
 /// What the end of an attempt is charged to.
@@ -103,9 +103,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
         fx.push(Effect::TaskSettled { task: attempt.task, settled: Settled::Finished(attempt) });
         settle_job(id, job, fx);
-        if let (Replication::Gain(answer), true) = (job.policy.replication, job.settled()) {
-            let copies = job.duplicates as f64 / job.counts().total as f64;
-            self.foresight.on_job_done(job.plan.class, copies, answer.copies_max);
+        if job.settled() {
+            self.foresight.on_job_done(job, self.now);
         }
     }
 

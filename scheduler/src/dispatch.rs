@@ -131,9 +131,8 @@ impl<'a> Starter<'a> {
     /// What waits goes to the hosts that the job's policy proposes, until it wants none.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
-        if let Placement::Lookahead(answer) = placement
-            && self.place_ahead(answer, job, fx)
-        {
+        self.classify(job);
+        if placement == Placement::Lookahead && self.place_ahead(job, fx) {
             return;
         }
         let mut plan = std::mem::take(&mut job.plan);

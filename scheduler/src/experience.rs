@@ -1,6 +1,8 @@
 //! What was learned from hosts' past: how long they stay, how often their owners come, how much of their processors
 //! tasks get, and what copies were worth. What is not here: decisions.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::survival::{Curve, LifeTable, Tabulated};
@@ -28,6 +30,8 @@ pub struct Experience {
     pub cpu: (f64, f64),
     /// What copies must gain, by kind of job.
     pub prices: Prices,
+    /// How well predictions held.
+    pub errors: Errors,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -43,6 +47,7 @@ impl Default for Experience {
             resumption: LifeTable::prior(1.0 / 300.0, PRIOR_WEIGHT),
             cpu: (3_600.0, 0.95 * 3_600.0),
             prices: Prices::default(),
+            errors: Errors::default(),
         }
     }
 }
@@ -128,5 +133,54 @@ impl Prices {
         let Some(price) = self.by_class.get_mut(class.0) else { return };
         let excess = (copies + 0.01) / (budget + 0.01);
         *price = (*price * excess.powf(rate)).clamp(1e-4, 10.0);
+    }
+}
+
+/// How far a job has come, as predictions tell: at its beginning, in its middle, near its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Stage {
+    /// Fewer than half of its tasks are done.
+    Early,
+    /// Fewer than nine tenths are.
+    Middle,
+    /// The rest.
+    Late,
+}
+
+impl Stage {
+    /// The stage of a job of which this part of the tasks is done.
+    pub fn of(part: f64) -> Self {
+        match part {
+            _ if part < 0.5 => Stage::Early,
+            _ if part < 0.9 => Stage::Middle,
+            _ => Stage::Late,
+        }
+    }
+}
+
+/// Logarithms of (time that was left / time predicted to be left), the latest ones of each policy and stage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    by_kind: BTreeMap<(String, Stage), Vec<f32>>,
+}
+
+/// How many predictions of a kind are remembered.
+const REMEMBERED: usize = 400;
+
+impl Errors {
+    /// The errors of this kind.
+    pub fn of(&self, policy: &str, stage: Stage) -> &[f32] {
+        // A lookup that borrows would need a key type of its own; there are few kinds.
+        let found = self.by_kind.iter().find(|((name, of), _)| name == policy && *of == stage);
+        found.map_or(&[], |(_, errors)| errors)
+    }
+
+    /// So much time was predicted to be left, and so much was.
+    pub(crate) fn note(&mut self, policy: &str, stage: Stage, predicted_s: f64, was_s: f64) {
+        let errors = self.by_kind.entry((policy.to_owned(), stage)).or_default();
+        if errors.len() == REMEMBERED {
+            errors.remove(0);
+        }
+        errors.push((was_s.max(1.0) / predicted_s.max(1.0)).ln() as f32);
     }
 }

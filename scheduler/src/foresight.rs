@@ -3,10 +3,11 @@
 use common::host::OwnerState;
 use common::{Span, Time};
 
-use crate::experience::{Curves, Experience, JobClass};
+use crate::experience::{Curves, Experience};
 use crate::host::{Host, Liveness, Load};
 use crate::job::Job;
 use crate::laws::{Law, Place};
+use crate::policy::Replication;
 use crate::settings::Settings;
 
 /// After so many more observations the curves are computed anew.
@@ -79,10 +80,16 @@ impl Foresight {
         }
     }
 
-    /// A job that may start `budget` copies per task has started so many.
-    pub(crate) fn on_job_done(&mut self, class: Option<JobClass>, copies: f64, budget: f64) {
-        if let Some(class) = class {
-            self.experience.prices.learn(class, copies, budget, LEARNING);
+    /// A job's last task has been finished: its copies move the price of its kind, and its predictions can be judged.
+    pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
+        let Some(class) = job.plan.class else { return };
+        for (stage, at, finish) in &job.plan.predicted {
+            let (predicted_s, was_s) = (finish.since(*at).secs(), now.since(*at).secs());
+            self.experience.errors.note(job.policy.name, *stage, predicted_s, was_s);
+        }
+        if let Replication::Gain(answer) = job.policy.replication {
+            let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
+            self.experience.prices.learn(class, copies, answer.copies_max, LEARNING);
         }
     }
 

@@ -8,6 +8,7 @@ use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
 use crate::effect::{CopyReason, EndReason, StartReason};
+use crate::experience::Stage;
 use crate::host::Hosts;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -282,6 +283,11 @@ impl Job {
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
+    }
+
+    /// How far it has come.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
     }
 
     /// The part of a waiting task that is left to do, on average.

@@ -31,6 +31,7 @@ pub use event::Event;
 pub use experience::Experience;
 pub use explain::Explanation;
 pub use policy::{Policy, catalogue};
+pub use predict::Prediction;
 pub use scheduler::Scheduler;
 pub use settings::Settings;
 pub use views::{HostStatus, LiveAttempt};

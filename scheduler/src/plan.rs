@@ -2,7 +2,7 @@
 
 use common::{Span, Time};
 
-use crate::experience::JobClass;
+use crate::experience::{JobClass, Stage};
 
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
@@ -17,8 +17,12 @@ pub(crate) struct Plan {
     pub(crate) review: Option<Time>,
     /// From when on copies are to be looked for again.
     pub(crate) search: Time,
+    /// By when all hosts together could complete the waiting tasks, and up to when that is taken for granted.
+    pub(crate) queue_end: Option<(Time, Time)>,
     /// Up to when, and up to which ready host, lookahead wants none of the ready hosts.
     pub(crate) declined: Option<(Time, u64)>,
+    /// Ends that were predicted on the way, each with its stage and its time.
+    pub(crate) predicted: Vec<(Stage, Time, Time)>,
     /// What kind of job it is, once hosts were there for it.
     pub(crate) class: Option<JobClass>,
 }

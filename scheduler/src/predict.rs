@@ -1,26 +1,16 @@
-//! When will this job finish? A pure function of what is known; what is known is gathered elsewhere.
-//!
-//! The shape is that of Kondo et al. 2004, section 5.2: wr = ceil(T / N) (s / r), with T tasks of s operations on N
-//! hosts of mean speed r. Two things are refined: what runs already is taken with the time that it has left, and jobs
-//! further ahead in the line take their part of the slots first.
+//! When will a job finish? Pure functions of what is known; what is known is gathered elsewhere.
 
-use common::Span;
+use common::{Span, Time};
 
-/// What a prediction is made from.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outlook {
-    /// Tasks of the job that wait.
-    pub waiting: u64,
-    /// Work of one task, in seconds on a host of speed 1.
-    pub task_work_s: f64,
-    /// Time that each running task still needs where it is, in seconds.
-    pub left_s: Vec<f64>,
-    /// Work of waiting tasks that go first, in seconds on a host of speed 1.
-    pub ahead_work_s: f64,
-    /// Slots that take work, busy ones included.
-    pub slots: u64,
-    /// Their mean speed.
-    pub mean_speed: f64,
+/// A job's end, as predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prediction {
+    /// When its last task should be done.
+    pub finish: Time,
+    /// With a probability of 80 %, by how earlier predictions of the kind held, it is not before this ...
+    pub low: Time,
+    /// ... and not after this.
+    pub high: Time,
 }
 
 /// The makespan of `tasks` tasks of `work_s` (seconds on a host of speed 1) on `hosts` hosts of mean rate `rate` (work
@@ -34,53 +24,88 @@ pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span
     Some(Span::from_secs_f64(tasks.div_ceil(hosts) as f64 * round_s))
 }
 
-/// The time until the last task is done; none where no slot could do it.
-pub fn time_left(outlook: &Outlook) -> Option<Span> {
-    let longest_s = outlook.left_s.iter().copied().fold(0.0, f64::max);
-    if outlook.waiting == 0 {
-        return Some(Span::from_secs_f64(longest_s));
-    }
-    if outlook.slots == 0 || outlook.mean_speed <= 0.0 {
-        return None;
-    }
-    let slots = outlook.slots as f64;
-    // Slots come free one after the other while the running tasks end: on average after half of the longest rest.
-    let running_s = outlook.left_s.iter().sum::<f64>() / slots.max(outlook.left_s.len() as f64);
-    let ahead_s = outlook.ahead_work_s / (slots * outlook.mean_speed);
-    let rounds = outlook.waiting.div_ceil(outlook.slots) as f64;
-    let waiting_s = rounds * outlook.task_work_s / outlook.mean_speed;
-    Some(Span::from_secs_f64((running_s + ahead_s + waiting_s).max(longest_s)))
+/// A slot that will complete tasks one after the other. Times in seconds from now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Server {
+    /// When it is free.
+    pub(crate) free_s: f64,
+    /// What a task takes there.
+    pub(crate) task_s: f64,
 }
+
+impl Server {
+    /// How many tasks it completes by then.
+    fn by(&self, at_s: f64) -> u64 {
+        // Below zero counts as zero.
+        ((at_s - self.free_s) / self.task_s) as u64
+    }
+}
+
+/// The earliest time, in seconds from now, by which these servers complete `tasks` tasks; infinite without servers.
+/// It is not before `least_s`; saying so saves time.
+pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
+    let enough = |at_s: f64| servers.iter().map(|server| server.by(at_s)).sum::<u64>() >= tasks;
+    let Some(first_s) = servers.iter().map(|s| s.free_s + s.task_s).min_by(f64::total_cmp) else {
+        return f64::INFINITY;
+    };
+    let (mut low_s, mut high_s) = (0.0, first_s.max(1.1 * least_s));
+    while !enough(high_s) {
+        (low_s, high_s) = (high_s, 1.5 * high_s + 1.0);
+    }
+    while high_s - low_s > 0.5 + 1e-3 * high_s {
+        let middle_s = 0.5 * (low_s + high_s);
+        if enough(middle_s) { high_s = middle_s } else { low_s = middle_s }
+    }
+    high_s
+}
+
+/// Ends of the interval that holds 80 % of what was seen, as factors of the predicted time that is left.
+pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
+    if errors.len() < FEWEST {
+        return UNKNOWN;
+    }
+    let mut sorted = errors.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    // The quantiles of one more than was seen: the next one is as likely to fall between any two.
+    let at = |part: f64| {
+        let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
+        let (low, rest) = (place as usize, place - place.floor());
+        let (a, b) = (f64::from(sorted[low]), f64::from(sorted[(low + 1).min(sorted.len() - 1)]));
+        (a + rest * (b - a)).exp()
+    };
+    (at(0.1), at(0.9))
+}
+
+/// What is assumed as long as fewer than so many predictions of the kind could be compared with what came.
+const FEWEST: usize = 10;
+const UNKNOWN: (f64, f64) = (0.7, 2.0);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outlook() -> Outlook {
-        Outlook { waiting: 10, task_work_s: 60.0, slots: 4, mean_speed: 2.0, ..Outlook::default() }
+    #[test]
+    fn a_makespan_takes_as_many_rounds_as_the_bag_fills() {
+        let start = Span::from_secs(40);
+        assert_eq!(makespan(401, 200, 300.0, 1.5, start), Some(Span::from_secs(3 * 240)));
+        assert_eq!(makespan(1, 0, 300.0, 1.5, start), None);
     }
 
     #[test]
-    fn a_fresh_bag_takes_as_many_rounds_as_it_fills() {
-        assert_eq!(time_left(&outlook()), Some(Span::from_secs(3 * 30)));
+    fn the_spread_holds_four_of_five() {
+        let errors: Vec<f32> = (1..=99).map(|n| n as f32 / 100.0).collect();
+        let (low, high) = spread(&errors);
+        assert!((low.ln() - 0.1).abs() < 1e-6 && (high.ln() - 0.9).abs() < 1e-6, "{low} to {high}");
+        assert_eq!(spread(&errors[..5]), UNKNOWN);
     }
 
     #[test]
-    fn what_runs_counts_with_what_it_has_left() {
-        let last = Outlook { waiting: 0, left_s: vec![5.0, 12.0], ..outlook() };
-        assert_eq!(time_left(&last), Some(Span::from_secs(12)));
-        let straggler = Outlook { left_s: vec![1_000.0], ..outlook() };
-        assert_eq!(time_left(&straggler), Some(Span::from_secs(1_000)));
-    }
-
-    #[test]
-    fn jobs_ahead_take_their_share_first() {
-        let behind = Outlook { ahead_work_s: 80.0, ..outlook() };
-        assert_eq!(time_left(&behind), Some(Span::from_secs(100)));
-    }
-
-    #[test]
-    fn without_a_slot_nothing_is_predicted() {
-        assert_eq!(time_left(&Outlook { slots: 0, ..outlook() }), None);
+    fn servers_complete_tasks_one_after_the_other() {
+        let servers = [Server { free_s: 0.0, task_s: 10.0 }, Server { free_s: 5.0, task_s: 20.0 }];
+        for (tasks, at_s) in [(1, 10.0), (2, 20.0), (3, 25.0), (4, 30.0), (6, 45.0)] {
+            let found_s = completion_s(&servers, tasks, 0.0);
+            assert!(found_s >= at_s && found_s <= at_s + 0.6, "{tasks} tasks by {found_s}, not {at_s}");
+        }
+        assert_eq!(completion_s(&[], 1, 0.0), f64::INFINITY);
     }
 }

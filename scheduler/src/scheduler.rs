@@ -40,8 +40,16 @@ impl Scheduler {
     /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
+        let job = match &event {
+            Event::JobSubmitted { job, .. } => Some(*job),
+            Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
+            _ => None,
+        };
         let delivered = self.apply(event, effects);
         self.dispatch(delivered, effects);
+        if let Some(job) = job {
+            self.note_prediction(job);
+        }
         self.hosts.announce(self.now, effects);
     }
 

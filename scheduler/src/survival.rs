@@ -113,7 +113,8 @@ impl Tabulated {
     /// The probability that something new lasts for `age_s`.
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
         let at = (age_s / STEP_S).clamp(0.0, (ENTRIES - 2) as f64 + 0.999_999);
-        let (low, part) = (at as usize, at - at.floor());
+        let low = at as usize;
+        let part = at - low as f64;
         self.alive[low] + part * (self.alive[low + 1] - self.alive[low])
     }
 }

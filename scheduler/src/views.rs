@@ -8,7 +8,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 use crate::experience::Experience;
 use crate::host::{Host, Liveness, Presence};
 use crate::job::{Job, Record};
-use crate::predict::{Outlook, time_left};
+use crate::predict::{Prediction, Server, completion_s, spread};
 use crate::scheduler::Scheduler;
 
 /// A host as the scheduler sees it.
@@ -154,27 +154,64 @@ impl Scheduler {
     /// finished one nor an estimate), where no host takes work, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
-        let task_work_s = job.task_work_s()?;
-        let mut ahead_work_s = 0.0;
-        for rank in self.jobs.lines.waiting.range(..job.rank) {
-            let ahead = self.jobs.table.get(&rank.job)?;
-            ahead_work_s += task_work_s_or(ahead, task_work_s) * ahead.waiting() as f64;
+        let work_s = job.task_work_s()?;
+        let mut tasks = job.waiting() as f64;
+        if tasks > 0.0 {
+            for rank in self.jobs.lines.waiting.range(..job.rank) {
+                let ahead = self.jobs.table.get(&rank.job)?;
+                tasks += task_work_s_or(ahead, work_s) / work_s * ahead.waiting() as f64;
+            }
         }
-        let left_s = self.live_attempts(id).map(|live| self.left_s(&live, task_work_s)).collect();
-        let (slots, mean_speed) = (self.hosts.index.usable_slots, self.hosts.index.mean_speed().unwrap_or(0.0));
-        let waiting = job.waiting();
-        let left = time_left(&Outlook { waiting, task_work_s, left_s, ahead_work_s, slots, mean_speed })?;
-        Some(now + left)
+        let start_cost = self.settings.start_cost;
+        let running = self.live_attempts(id).filter_map(|live| {
+            let host = self.hosts.table.get(&live.host)?;
+            let load = host.books.get(&live.attempt)?;
+            Some(self.foresight.expected_s(host, load, work_s, start_cost, now))
+        });
+        let running_s = running.fold(0.0, f64::max);
+        let waiting_s = if tasks > 0.0 { self.queue_s(work_s, tasks.ceil() as u64, now) } else { 0.0 };
+        let left_s = running_s.max(waiting_s);
+        left_s.is_finite().then(|| now + Span::from_secs_f64(left_s))
     }
 
-    /// Time that a running attempt still needs: by its own progress where it reports any, else by the mean.
-    fn left_s(&self, live: &LiveAttempt, task_work_s: f64) -> f64 {
-        let speed = self.hosts.table.get(&live.host).map_or(1.0, |host| host.speed.factor());
-        match live.progress {
-            Some(done) if done > 0.0 && live.ran > Span::ZERO => {
-                live.ran.secs() * (1.0 / f64::from(done.min(1.0)) - 1.0)
-            }
-            _ => (task_work_s / speed - live.ran.secs()).max(0.0),
+    /// By when, in seconds from now, the hosts that take work could complete so many tasks.
+    fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
+        let start_cost = self.settings.start_cost;
+        let mut servers = Vec::new();
+        for host in self.hosts.table.values().filter(|host| host.takes_work()) {
+            let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves.stretch;
+            let task_s = task_s.max(1e-6);
+            let expected = |load| self.foresight.expected_s(host, load, work_s, start_cost, now);
+            let busy = host.books.values().map(expected);
+            let free = std::iter::repeat_n(0.0, host.free_slots());
+            servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
+        }
+        completion_s(&servers, tasks, 0.0)
+    }
+
+    /// When the job's last task should be done, with an interval of 80 %; none where [`Self::predict_finish`] has none.
+    pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
+        let finish = self.predict_finish(id, now)?;
+        let job = self.jobs.table.get(&id)?;
+        let errors = self.foresight.experience.errors.of(job.policy.name, job.stage());
+        let (low, high) = spread(errors);
+        let left_s = finish.since(now).secs();
+        let at = |factor: f64| now + Span::from_secs_f64(left_s * factor);
+        Some(Prediction { finish, low: at(low), high: at(high) })
+    }
+
+    /// Predicts the job's end where that has not been done at its stage, so that it can be compared with what comes.
+    pub(crate) fn note_prediction(&mut self, id: JobId) {
+        let Some(job) = self.jobs.table.get(&id).filter(|job| job.plan.class.is_some() && !job.settled()) else {
+            return;
+        };
+        let stage = job.stage();
+        if job.plan.predicted.last().is_some_and(|(last, ..)| *last >= stage) {
+            return;
+        }
+        let finish = self.predict_finish(id, self.now);
+        if let (Some(finish), Some(job)) = (finish, self.jobs.table.get_mut(&id)) {
+            job.plan.predicted.push((stage, self.now, finish));
         }
     }
 }

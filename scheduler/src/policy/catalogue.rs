@@ -3,7 +3,7 @@
 use common::Span;
 use common::job::DEFAULT_POLICY;
 
-use super::placement::{ExclPred, ExclS, Lookahead, PriCrWait};
+use super::placement::{ExclPred, ExclS, PriCrWait};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
 use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
 
@@ -13,7 +13,7 @@ static CATALOGUE: &[Policy] = &[
         source: "deskgrid: lookahead placement, copies by expected makespan reduction",
         summary: "Tasks to the hosts that will be done soonest, busy ones included; copies to idle hosts where that is \
                   expected to bring the end of the job forward by enough.",
-        placement: Placement::Lookahead(Lookahead { least_task_s: 10.0 }),
+        placement: Placement::Lookahead,
         replication: Replication::Gain(Gain { copies_max: 0.13 }),
         parameters: &[Parameter {
             name: "copies_max",

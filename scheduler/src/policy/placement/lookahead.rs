@@ -8,66 +8,8 @@
 use crate::experience::Curves;
 use crate::laws::Law;
 
-/// How far ahead.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Lookahead {
-    /// Tasks shorter than this on a mean host, in seconds, are placed as by PRI-CR: they are over before anything is
-    /// heard of them.
-    pub least_task_s: f64,
-}
-
-/// A slot that will complete tasks one after the other. Times in seconds from now.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Server {
-    /// When it is free.
-    pub(crate) free_s: f64,
-    /// What a task takes there.
-    pub(crate) task_s: f64,
-}
-
-impl Server {
-    /// How many tasks it completes by then.
-    fn by(&self, at_s: f64) -> u64 {
-        // Below zero counts as zero.
-        ((at_s - self.free_s) / self.task_s) as u64
-    }
-}
-
-/// The earliest time, in seconds from now, by which these servers complete `tasks` tasks; infinite without servers.
-/// It is not before `least_s`; saying so saves time.
-pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
-    let enough = |at_s: f64| servers.iter().map(|server| server.by(at_s)).sum::<u64>() >= tasks;
-    let Some(first_s) = servers.iter().map(|s| s.free_s + s.task_s).min_by(f64::total_cmp) else {
-        return f64::INFINITY;
-    };
-    let (mut low_s, mut high_s) = (0.0, first_s.max(1.1 * least_s));
-    while !enough(high_s) {
-        (low_s, high_s) = (high_s, 1.5 * high_s + 1.0);
-    }
-    while high_s - low_s > 0.5 + 1e-3 * high_s {
-        let middle_s = 0.5 * (low_s + high_s);
-        if enough(middle_s) { high_s = middle_s } else { low_s = middle_s }
-    }
-    high_s
-}
-
 /// How good a ready host is for a task that takes `task_s` there and `mean_task_s` on a mean host: the expected time
 /// with what a failure and a suspension would add. Smaller is better.
 pub(crate) fn expected_s(task_s: f64, mean_task_s: f64, law: &Law, curves: &Curves) -> f64 {
     task_s + (1.0 - law.alive) * (0.5 * task_s + mean_task_s) + (1.0 - law.undisturbed) * curves.mean_suspension_s
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_complete_tasks_one_after_the_other() {
-        let servers = [Server { free_s: 0.0, task_s: 10.0 }, Server { free_s: 5.0, task_s: 20.0 }];
-        for (tasks, at_s) in [(1, 10.0), (2, 20.0), (3, 25.0), (4, 30.0), (6, 45.0)] {
-            let found_s = completion_s(&servers, tasks, 0.0);
-            assert!(found_s >= at_s && found_s <= at_s + 0.6, "{tasks} tasks by {found_s}, not {at_s}");
-        }
-        assert_eq!(completion_s(&[], 1, 0.0), f64::INFINITY);
-    }
 }

@@ -19,7 +19,6 @@ mod pri_history;
 
 pub use excl_pred::ExclPred;
 pub use excl_s::ExclS;
-pub use lookahead::Lookahead;
 pub use pri_cr_wait::PriCrWait;
 
 /// Which ready host is best.
@@ -38,7 +37,7 @@ pub enum Placement {
     /// The fastest one, unless it would be done after the predicted end of the job.
     ExclPred(ExclPred),
     /// The one that is done soonest, unless a busy host would be done sooner.
-    Lookahead(Lookahead),
+    Lookahead,
 }
 
 /// The hosts with a free slot, in every order that an answer asks for.
@@ -118,7 +117,7 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr | Placement::Lookahead(_) => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead => pri_cr::propose(scene, fit),
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),
@@ -147,7 +146,7 @@ impl Placement {
                  they did per second"
             }
             Placement::ExclS(_) => "the fastest ready host, never one that is too slow among all hosts",
-            Placement::Lookahead(_) => {
+            Placement::Lookahead => {
                 "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
                  be done sooner"
             }
