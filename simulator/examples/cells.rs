@@ -21,7 +21,9 @@ fn main() {
     let checkpoint = word(6, "") == "ck";
     let source = |name| Generated::named(name, &model, SEED, HOSTS).expect("a platform and a model that there are");
     let sources: Vec<Generated> = platforms.split(',').map(source).collect();
-    let learned: Vec<_> = sources.iter().map(|source| source.experience().expect("days")).collect();
+    let contenders: Vec<Contender> =
+        policies.split(',').map(|name| Contender { checkpoint, ..Contender::named(name) }).collect();
+    let learned: Vec<_> = sources.iter().map(|source| source.experience(&contenders).expect("days")).collect();
     let site = |(platform, (source, experience))| Site {
         platform: String::from(platform),
         model: model.clone(),
@@ -31,8 +33,9 @@ fn main() {
     let grid = Grid {
         sites: platforms.split(',').zip(sources.iter().zip(&learned)).map(site).collect(),
         jobs: KONDO_JOBS.to_vec(),
-        contenders: policies.split(',').map(|name| Contender { checkpoint, ..Contender::named(name) }).collect(),
+        contenders,
         days: (from..to).flat_map(|day| Day::spread(SEED, day, starts, starts)).collect(),
+        foretell: false,
         seed: SEED,
         threads: number(&word(4, "2")) as usize,
     };

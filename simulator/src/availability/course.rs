@@ -67,7 +67,8 @@ impl<'m> Course<'m> {
 
     /// When a host that went down at `now_s` comes up.
     fn return_s(&mut self, now_s: f64) -> f64 {
-        let (median, sigma) = if self.power.chance(self.model.quick_share) { self.model.quick } else { self.model.slow };
+        let (median, sigma) =
+            if self.power.chance(self.model.quick_share) { self.model.quick } else { self.model.slow };
         later(now_s, self.power.lognormal(median, sigma), LEAST_OUTAGE_S, self.model.rhythm.returns)
     }
 

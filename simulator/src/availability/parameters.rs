@@ -103,20 +103,14 @@ pub(super) const MEMORYLESS: Parameters = Parameters {
 };
 
 /// Owners suspend tasks four times as often and load the processor three times as often.
-pub(super) const HEAVY_SUSPENSION: Parameters =
-    Parameters { spell: (300.0, 1.1), partial: (0.57, 0.18), ..DEFAULT };
+pub(super) const HEAVY_SUSPENSION: Parameters = Parameters { spell: (300.0, 1.1), partial: (0.57, 0.18), ..DEFAULT };
 
 /// Hosts go down three times as often.
 pub(super) const HEAVY_FAILURE: Parameters = Parameters { short_mean_s: 77.0, long_scale_s: 6_500.0, ..DEFAULT };
 
 /// As at night: hardly any owner, rare failures.
-pub(super) const QUIET: Parameters = Parameters {
-    short_share: 0.35,
-    long_scale_s: 39_000.0,
-    active_share: 0.1,
-    rhythm: Rhythm::NONE,
-    ..DEFAULT
-};
+pub(super) const QUIET: Parameters =
+    Parameters { short_share: 0.35, long_scale_s: 39_000.0, active_share: 0.1, rhythm: Rhythm::NONE, ..DEFAULT };
 
 impl Parameters {
     /// How long this day's intervals are against other days'.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use scheduler::Experience;
 
-use super::grid::{Source, SourceError};
-use super::history::experience_of;
+use super::grid::{Contender, GridError, Source, SourceError};
+use super::history::{experience_of, practise};
 use crate::availability::Model;
 use crate::platform::Platform;
 use crate::trace::Trace;
@@ -38,13 +38,18 @@ impl Generated {
         Some(Self { clocks_mhz, model: Model::named(model)?, seed })
     }
 
-    /// What a scheduler knows that has watched the training days of this site.
+    /// What a scheduler knows that has watched the training days of this site, and has run jobs of these policies on
+    /// them. Nothing of what is reported is known to it.
     ///
     /// # Errors
-    /// If a day cannot be had.
-    pub fn experience(&self) -> Result<Experience, SourceError> {
-        let days: Result<Vec<World>, _> = TRAINING_DAYS.map(|day| Ok(World::new(&self.day(day)?))).collect();
-        Ok(experience_of(&days?))
+    /// If a day cannot be had, or a job cannot be run.
+    pub fn experience(&self, contenders: &[Contender]) -> Result<Experience, GridError> {
+        let named = |day, why| GridError::Source { day, site: "training".to_owned(), why };
+        let day = |day| Ok((day, World::new(&self.day(day).map_err(|why| named(day, why))?)));
+        let days: Vec<(u32, World)> = TRAINING_DAYS.map(day).collect::<Result<_, _>>()?;
+        let mut experience = experience_of(days.iter().map(|(_, world)| world));
+        practise(&mut experience, &days, contenders, self.seed)?;
+        Ok(experience)
     }
 }
 

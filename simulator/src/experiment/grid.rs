@@ -14,12 +14,12 @@ use scheduler::predict::makespan;
 use super::history::track_records;
 use crate::oracle::Oracle;
 use crate::trace::Trace;
-use crate::world::{Run, RunError, Simulator, World};
+use crate::world::{Foretold, Run, RunError, Simulator, World};
 
 /// Seconds that starting a task costs (Kondo et al. 2004, section 3.1).
 const START_COST_S: f64 = 40.0;
 /// Between which seconds of a day's trace jobs start: 09:00 and 15:00, after a warm-up of four hours.
-const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
+pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
 pub const KONDO_JOBS: [Job; 9] = {
@@ -102,6 +102,8 @@ pub struct Grid<'a> {
     pub contenders: Vec<Contender>,
     /// When.
     pub days: Vec<Day>,
+    /// Whether rows are to say what the scheduler predicted.
+    pub foretell: bool,
     /// Of everything that is random.
     pub seed: u64,
     /// On how many threads.
@@ -139,6 +141,8 @@ pub struct Row {
     /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts that are ready at the
     /// start, at the mean rate that hosts had while they were up on the eve; none without an eve.
     pub predicted_s: Option<f64>,
+    /// What the scheduler predicted on the way (see [`crate::world::Outcome::foretold`]).
+    pub foretold: [Option<Foretold>; 3],
     /// Attempts started.
     pub launches: u32,
     /// Those of them that were started while another attempt of their task was live.
@@ -243,6 +247,7 @@ impl Grid<'_> {
                         shuffle: Some(shuffle),
                         checkpoint: who.checkpoint,
                         watch: watches[contender],
+                        foretell: self.foretell,
                         experience: site.experience,
                         records: records.as_deref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
@@ -257,6 +262,7 @@ impl Grid<'_> {
                         horizon_s: world.end_s() - start_s,
                         optimal_s,
                         predicted_s,
+                        foretold: [None; 3],
                         launches: 0,
                         replicas: 0,
                         cpu_s: 0.0,
@@ -308,7 +314,7 @@ fn predicted(world: &World, start_s: f64, job: Job, rate: f64) -> Option<f64> {
 }
 
 /// Whether a policy looks at what hosts say of their processors.
-fn reports(policy: &str) -> bool {
+pub(super) fn reports(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|policy| policy.reports().is_some())
 }
 
@@ -321,6 +327,7 @@ fn one(simulator: &mut Simulator, world: &World, run: &Run<'_>, place: Row) -> R
     let outcome = simulator.run(world, run).map_err(failed)?;
     Ok(Row {
         makespan_s: outcome.makespan_s,
+        foretold: outcome.foretold,
         launches: outcome.launches,
         replicas: outcome.replicas,
         cpu_s: outcome.cpu_s,

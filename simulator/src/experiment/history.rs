@@ -3,7 +3,8 @@
 use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
-use crate::world::{Simulator, World};
+use super::grid::{Contender, Day, GridError, KONDO_JOBS, STARTS_S, reports};
+use crate::world::{Run, Simulator, World};
 
 /// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
 pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
@@ -31,4 +32,39 @@ pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experienc
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
     let learn = |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
     days.into_iter().fold(None, learn).unwrap_or_default()
+}
+
+/// Runs jobs of every size on these days, one after the other, each with what was learned from those before it, and
+/// keeps what they teach of predictions and of copies. What the hosts are like is known already.
+pub(super) fn practise(
+    experience: &mut Experience,
+    days: &[(u32, World)],
+    contenders: &[Contender],
+    seed: u64,
+) -> Result<(), GridError> {
+    let mut simulator = Simulator::default();
+    let mut known: Vec<(&str, bool)> = contenders.iter().map(|who| (&*who.policy, who.checkpoint)).collect();
+    known.sort_unstable();
+    known.dedup();
+    for (day, world) in days {
+        let starts = Day::random(seed, *day, KONDO_JOBS.len(), STARTS_S).starts_s;
+        for (policy, checkpoint) in known.iter().filter(|(policy, _)| !policy.is_empty()) {
+            for (job, start_s) in KONDO_JOBS.iter().zip(&starts) {
+                let run = Run {
+                    checkpoint: *checkpoint,
+                    watch: reports(policy),
+                    learn: true,
+                    experience: Some(experience),
+                    shuffle: Some(u64::from(*day)),
+                    ..Run::new(*start_s, job.tasks, job.work_s, policy)
+                };
+                let failed = |why| GridError::Run { policy: (*policy).to_owned(), why };
+                let outcome = simulator.run(world, &run).map_err(failed)?;
+                if let Some(learned) = outcome.learned {
+                    (experience.prices, experience.errors) = (learned.prices, learned.errors);
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -112,7 +112,9 @@ pub enum Flaw {
         to_s: f64,
     },
     /// Two segments speak about the same time.
-    #[error("an overlap: the segment of host {host:?} starts at {start_s} s, but the one before ends at {before_s} s; order the segments of a host by time")]
+    #[error(
+        "an overlap: the segment of host {host:?} starts at {start_s} s, but the one before ends at {before_s} s; order the segments of a host by time"
+    )]
     Overlap {
         /// The host.
         host: String,

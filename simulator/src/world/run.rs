@@ -34,6 +34,8 @@ pub struct Run<'a> {
     pub every_heartbeat: bool,
     /// Whether the outcome is to tell of every attempt.
     pub story: bool,
+    /// Whether the outcome is to say what was predicted on the way.
+    pub foretell: bool,
     /// Whether the outcome is to say what was learned, of hosts and of copies.
     pub learn: bool,
     /// Numbers the hosts in a random order with this seed, and not in the trace's order: FCFS takes hosts that became
@@ -61,6 +63,7 @@ impl<'a> Run<'a> {
             watch: false,
             every_heartbeat: false,
             story: false,
+            foretell: false,
             learn: false,
             shuffle: None,
             experience: None,

@@ -18,7 +18,7 @@ use scheduler::{Effect, Event, Experience, Scheduler};
 
 use super::course::{Change, Course, Stretch, World};
 use super::host::{Attempt, Host, NEVER};
-use super::outcome::{AttemptStory, Fate, Outcome, RunError};
+use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 use super::run::Run;
 use crate::Record;
 
@@ -198,6 +198,22 @@ impl<'a, 'r> Live<'a, 'r> {
 
     fn submit(&mut self) {
         self.step(Event::JobSubmitted { job: JOB, bag: self.run.bag() });
+        self.foretell(0);
+    }
+
+    /// Asks for a prediction, if it is wanted.
+    fn foretell(&mut self, at: usize) {
+        if !self.run.foretell {
+            return;
+        }
+        let s = |time: Time| time.since(self.start).secs();
+        let found = self.scheduler.predict(JOB, self.now);
+        self.outcome.foretold[at] = found.map(|found| Foretold {
+            at_s: s(self.now),
+            makespan_s: s(found.finish),
+            low_s: s(found.low),
+            high_s: s(found.high),
+        });
     }
 
     /// Everything until the job is settled or the horizon is reached.
@@ -347,8 +363,15 @@ impl<'a, 'r> Live<'a, 'r> {
         for effect in &effects {
             self.on_effect(effect);
         }
+        let done = self.outcome.completions_s.len();
+        let news = effects.iter().any(|effect| matches!(effect, Effect::TaskSettled { .. }));
         effects.clear();
         self.sim.effects = effects;
+        if news && self.run.foretell {
+            let tasks = self.run.tasks as usize;
+            let passed = |of: usize| done == (tasks * of).div_ceil(10);
+            [(1, 5), (2, 9)].into_iter().filter(|(_, of)| passed(*of)).for_each(|(at, _)| self.foretell(at));
+        }
     }
 
     fn on_effect(&mut self, effect: &Effect) {

@@ -9,8 +9,11 @@ fn the_optimum_is_the_reference_generators_to_a_millisecond() {
     for name in ["default-sdsc-0", "default-gimps-0"] {
         let Some(day) = shared_day(name) else { return };
         let text = std::fs::read_to_string(shared(name).join("optimal.csv")).expect("optimal.csv");
-        let rows: Vec<Vec<f64>> =
-            text.lines().skip(1).map(|line| line.split(',').map(|field| field.parse().expect("a number")).collect()).collect();
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').map(|field| field.parse().expect("a number")).collect())
+            .collect();
         assert_eq!(rows.len(), 36, "{name}");
         for row in rows {
             let [start_s, tasks, work_s, cost_s, expected_s] = row[..] else { panic!("{row:?}") };
