@@ -90,7 +90,7 @@ impl Starter<'_> {
     /// A task's time on a mean host, in seconds.
     fn mean_task_s(&self, work_s: f64) -> Option<f64> {
         let speed = self.hosts.index.mean_speed()?;
-        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves.cpu))
+        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves().cpu))
     }
 
     /// The free slots.
@@ -105,7 +105,7 @@ impl Starter<'_> {
 
     /// Ready hosts, the best one first; one that is named twice is there twice.
     fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, work_s: f64, mean_s: f64) -> Vec<Ready> {
-        let curves = &self.foresight.curves;
+        let curves = self.foresight.curves();
         let of = |id: HostId| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
@@ -169,7 +169,7 @@ impl Starter<'_> {
         let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
         let notice_s = job.policy.reports().unwrap_or(self.settings.heartbeat).secs();
         let start_s = self.settings.start_cost.secs();
-        let (curves, keeps) = (&self.foresight.curves, job.rules.checkpoint);
+        let (curves, keeps) = (self.foresight.curves(), job.rules.checkpoint);
         let mut gains = Gains::new(Search { curves, open, begin_s, task_s, start_s, best_s, notice_s, keeps });
         for candidate in &ready {
             let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));

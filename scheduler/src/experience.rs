@@ -127,12 +127,12 @@ impl Prices {
         self.by_class.get(class.0).copied().unwrap_or(FIRST_PRICES[0])
     }
 
-    /// A job started `copies` per task, and may start `budget`: its class's price moves with the excess to the power
-    /// `rate`.
+    /// A job started `copies` per task, and may start `budget`: its class's price moves by the excess, `rate` times. It
+    /// stays where the mean of the copies is the budget.
     pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64, rate: f64) {
         let Some(price) = self.by_class.get_mut(class.0) else { return };
-        let excess = (copies + 0.01) / (budget + 0.01);
-        *price = (*price * excess.powf(rate)).clamp(1e-4, 10.0);
+        let excess = (copies - budget) / (budget + 0.01);
+        *price = (*price * (rate * excess.min(4.0)).exp()).clamp(1e-4, 10.0);
     }
 }
 

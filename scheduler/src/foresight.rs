@@ -1,5 +1,7 @@
 //! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
 
+use std::cell::OnceCell;
+
 use common::host::OwnerState;
 use common::{Span, Time};
 
@@ -10,8 +12,9 @@ use crate::laws::{Law, Place};
 use crate::policy::Replication;
 use crate::settings::Settings;
 
-/// After so many more observations the curves are computed anew.
+/// The curves are computed anew after so many more observations, and after this part more of all.
 const REFRESH: u32 = 64;
+const REFRESH_PART: f64 = 0.1;
 /// How much one job's copies move the price of its class.
 const LEARNING: f64 = 0.1;
 /// How likely a host that misses heartbeats is to be heard of again in time.
@@ -21,14 +24,14 @@ const SILENT: f64 = 0.2;
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
-    pub(crate) curves: Curves,
+    /// Computed when they are first asked for.
+    curves: OnceCell<Curves>,
     observed: u32,
 }
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        let curves = experience.curves();
-        Self { experience, curves, observed: 0 }
+        Self { experience, curves: OnceCell::new(), observed: 0 }
     }
 }
 
@@ -43,11 +46,16 @@ fn age_s(since: Time, at: Time) -> f64 {
 }
 
 impl Foresight {
+    /// What follows from experience.
+    pub(crate) fn curves(&self) -> &Curves {
+        self.curves.get_or_init(|| self.experience.curves())
+    }
+
     fn note(&mut self) {
         self.observed += 1;
-        if self.observed >= REFRESH {
+        if self.observed >= REFRESH && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events() {
             self.observed = 0;
-            self.curves = self.experience.curves();
+            self.curves.take();
         }
     }
 
@@ -116,7 +124,7 @@ impl Foresight {
 
     /// The processor share that tasks have on this host while they run.
     fn share(&self, host: &Host) -> f64 {
-        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves.cpu }
+        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves().cpu }
     }
 
     /// What a task of which `part` is left takes on a free slot of this host, in seconds.
@@ -148,7 +156,7 @@ impl Foresight {
     pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
         match host.owner {
-            OwnerState::Away => left_s * self.curves.stretch,
+            OwnerState::Away => left_s * self.curves().stretch,
             OwnerState::Present(_) => left_s + (0.7 * age_s(host.owner_since, now)).max(60.0),
         }
     }
@@ -156,7 +164,7 @@ impl Foresight {
     /// The law of a live attempt's end.
     pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
-        let mut law = Law::of(left_s, Self::place(host, now), &self.curves);
+        let mut law = Law::of(left_s, Self::place(host, now), self.curves());
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
         }

@@ -179,7 +179,7 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
         let mut servers = Vec::new();
         for host in self.hosts.table.values().filter(|host| host.takes_work()) {
-            let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves.stretch;
+            let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves().stretch;
             let task_s = task_s.max(1e-6);
             let expected = |load| self.foresight.expected_s(host, load, work_s, start_cost, now);
             let busy = host.books.values().map(expected);

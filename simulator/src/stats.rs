@@ -1,1 +1,99 @@
-//! placeholder
+//! What traces are like: how long hosts are up and down, how often tasks fail on them, how even the power of all hosts is,
+//! and how a generated model compares with what Kondo et al. 2004 say of their traces. What is not here: printing.
+
+mod calibration;
+mod failure;
+mod fit;
+mod interval;
+mod power;
+
+pub use calibration::{Calibration, Statistic, calibration};
+pub use fit::{Lognormal, Weibull};
+use serde::Serialize;
+
+use crate::trace::Trace;
+
+/// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of speed 1: the paper's.
+pub const TASK_SIZES_S: [f64; 4] = [300.0, 900.0, 1_500.0, 2_100.0];
+/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 6.1).
+pub const POWER_STEP_S: f64 = 300.0;
+
+/// What a trace is like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stats {
+    /// How many hosts there are.
+    pub hosts: usize,
+    /// How many segments they have.
+    pub segments: usize,
+    /// How long hosts are up at a stretch.
+    pub availability: Durations,
+    /// How long they are down at a stretch.
+    pub unavailability: Durations,
+    /// How often a task of this size fails because its host goes down, if it starts at any moment at which a host could
+    /// take it.
+    pub failure_by_task_s: Vec<FailureShare>,
+    /// Coefficient of variation of the power of all hosts together, over stretches of five minutes.
+    pub power_cv: f64,
+}
+
+/// How long something lasts. Stretches that the trace's ends cut off count as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Durations {
+    /// How many there are.
+    pub count: usize,
+    /// Their mean in seconds; 0 where there are none.
+    pub mean_s: f64,
+    /// Their median in seconds; 0 where there are none.
+    pub median_s: f64,
+    /// The likeliest Weibull law; none where all are equally long, or there are fewer than two.
+    pub weibull: Option<Weibull>,
+    /// The likeliest lognormal law; likewise.
+    pub lognormal: Option<Lognormal>,
+}
+
+/// How often tasks of a size fail.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FailureShare {
+    /// The size, in seconds on a dedicated host of speed 1.
+    pub task_s: f64,
+    /// The part that fails, between 0 and 1; none where no task could start early enough to tell.
+    pub share: Option<f64>,
+}
+
+/// What this trace is like between its start and its end.
+pub fn stats(trace: &Trace) -> Stats {
+    let window = (0.0, trace.end_s());
+    let of = |up| {
+        let lengths = trace.hosts.iter().flat_map(|host| interval::lengths_s(&host.segments, up, window));
+        Durations::of(lengths.collect())
+    };
+    let failures = TASK_SIZES_S.map(|task_s| {
+        let mut count = failure::Count::default();
+        count.add(trace, window, task_s);
+        FailureShare { task_s, share: count.share() }
+    });
+    Stats {
+        hosts: trace.hosts.len(),
+        segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
+        availability: of(true),
+        unavailability: of(false),
+        failure_by_task_s: failures.to_vec(),
+        power_cv: power::variation(&power::per_step(trace, window, POWER_STEP_S)),
+    }
+}
+
+impl Durations {
+    /// What these lengths in seconds are like.
+    fn of(mut lengths_s: Vec<f64>) -> Self {
+        lengths_s.sort_by(f64::total_cmp);
+        let count = lengths_s.len();
+        let middle = |at: usize| lengths_s.get(at).copied().unwrap_or_default();
+        Durations {
+            count,
+            mean_s: lengths_s.iter().sum::<f64>() / count.max(1) as f64,
+            median_s: (middle(count / 2) + middle(count.saturating_sub(1) / 2)) / 2.0,
+            weibull: Weibull::fit(&lengths_s),
+            lognormal: Lognormal::fit(&lengths_s),
+        }
+    }
+}

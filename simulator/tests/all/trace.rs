@@ -1,12 +1,14 @@
 //! Traces in directories: what is written is read, and what cannot be is refused with its line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use simulator::trace::Trace;
 
-/// Where a shared day is, if it is there.
+/// Where a shared day lies: beside the project, or where `DESKGRID_SHARED` says.
 pub(crate) fn shared(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/availability").join(name)
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared");
+    let shared = std::env::var_os("DESKGRID_SHARED").map_or_else(beside, PathBuf::from);
+    shared.join("data/availability").join(name)
 }
 
 /// A shared day.

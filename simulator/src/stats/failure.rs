@@ -1,0 +1,61 @@
+//! How often tasks fail that start at any moment (Kondo et al. 2004, section 3.3). What is not here: the cost of starting.
+
+use common::units::REFERENCE_MHZ;
+
+use crate::trace::{Segment, Trace};
+
+/// How far apart the moments are at which tasks are tried, in seconds, and how many there are of them at most.
+const STEP_S: f64 = 60.0;
+const MOST_STARTS: f64 = 2_000.0;
+
+/// How many tasks were tried and how many of them failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Count {
+    tried: u64,
+    failed: u64,
+}
+
+impl Count {
+    /// Tries a task of this size at every step of the window, on every host that could take it then. Tasks that the
+    /// trace's end cuts off do not count.
+    pub(super) fn add(&mut self, trace: &Trace, (from_s, to_s): (f64, f64), task_s: f64) {
+        let step_s = STEP_S.max((to_s - from_s) / MOST_STARTS);
+        for host in &trace.hosts {
+            let cpu_s = task_s * REFERENCE_MHZ / host.clock_mhz;
+            let (mut segments, mut at_s) = (&host.segments[..], from_s + step_s / 2.0);
+            while at_s < to_s {
+                let past = segments.iter().take_while(|segment| segment.end_s <= at_s).count();
+                segments = &segments[past..];
+                if segments.first().is_some_and(|segment| segment.start_s <= at_s && segment.ready()) {
+                    if let Some(failed) = fails(segments, at_s, cpu_s) {
+                        self.tried += 1;
+                        self.failed += u64::from(failed);
+                    }
+                }
+                at_s += step_s;
+            }
+        }
+    }
+
+    /// The part that failed.
+    pub(super) fn share(self) -> Option<f64> {
+        (self.tried > 0).then(|| self.failed as f64 / self.tried as f64)
+    }
+}
+
+/// Whether the host goes down before it has spent `cpu_s` seconds from `at_s` on; none if the trace ends before.
+fn fails(segments: &[Segment], at_s: f64, cpu_s: f64) -> Option<bool> {
+    let mut left_s = cpu_s;
+    for segment in segments {
+        if !segment.up {
+            return Some(true);
+        }
+        if segment.ready() {
+            left_s -= (segment.end_s - segment.start_s.max(at_s)) * segment.cpu;
+        }
+        if left_s <= 0.0 {
+            return Some(false);
+        }
+    }
+    None
+}

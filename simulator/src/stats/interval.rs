@@ -1,0 +1,22 @@
+//! Stretches in which a host is up, or down, whatever its owner does. What is not here: what they are like.
+
+use crate::trace::Segment;
+
+/// The stretches within the window, in order.
+pub(super) fn stretches(segments: &[Segment], up: bool, (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
+    let mut found: Vec<(f64, f64)> = Vec::new();
+    for segment in segments.iter().filter(|segment| segment.up == up) {
+        let (start_s, end_s) = (segment.start_s.max(from_s), segment.end_s.min(to_s));
+        match found.last_mut() {
+            _ if start_s >= end_s => {}
+            Some(last) if last.1 >= start_s => last.1 = end_s,
+            _ => found.push((start_s, end_s)),
+        }
+    }
+    found
+}
+
+/// How long they are, in seconds.
+pub(super) fn lengths_s(segments: &[Segment], up: bool, window: (f64, f64)) -> Vec<f64> {
+    stretches(segments, up, window).into_iter().map(|(start_s, end_s)| end_s - start_s).collect()
+}
