@@ -1,8 +1,6 @@
 //! Where days come from: generated from a platform and an availability model, or one trace that is every day. What is
 //! not here: how they are generated.
 
-use std::path::Path;
-
 use scheduler::Experience;
 
 use super::grid::{Contender, GridError, Source, SourceError};
@@ -63,16 +61,6 @@ impl Source for Generated {
 /// One trace, whatever the day.
 #[derive(Debug, Clone)]
 pub struct Recorded(pub Trace);
-
-impl Recorded {
-    /// The trace in this directory, in the exchange format.
-    ///
-    /// # Errors
-    /// If it cannot be read or makes no sense.
-    pub fn read(dir: &Path) -> Result<Self, SourceError> {
-        Trace::read(dir).map(Self).map_err(|error| SourceError(error.to_string()))
-    }
-}
 
 impl Source for Recorded {
     fn day(&self, _: u32) -> Result<Trace, SourceError> {
