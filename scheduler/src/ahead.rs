@@ -7,8 +7,8 @@ use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::experience::JobClass;
 use crate::foresight::Foresight;
-use crate::host::{Host, Liveness};
-use crate::job::Job;
+use crate::host::Liveness;
+use crate::job::{Job, LiveCopy};
 use crate::laws::Law;
 use crate::policy::placement::lookahead::expected_s;
 use crate::policy::replication::Gain;
@@ -20,6 +20,7 @@ const LEAST_TASK_S: f64 = 10.0;
 /// Copies are searched for at most so often.
 const TICK_S: f64 = 15.0;
 const TICKS_PER_TASK: f64 = 40.0;
+const SEARCHES_PER_TASK: f64 = 60.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
@@ -43,7 +44,7 @@ struct Ready {
     law: Law,
 }
 
-impl Starter<'_> {
+impl<'a> Starter<'a> {
     /// Gives waiting tasks to the ready hosts that will be done soonest. False where too little is known of the tasks,
     /// or where they are too short for that.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
@@ -158,19 +159,18 @@ impl Starter<'_> {
         if self.now < job.plan.search || job.duplicates as f64 + 1.0 > most {
             return true;
         }
-        let next = self.now + Span::from_secs_f64(TICK_S.max(task_s / TICKS_PER_TASK));
-        (job.plan.search, job.plan.review) = (next, Some(next));
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.search = after(task_s / SEARCHES_PER_TASK);
+        job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
         let ready = self.ranked(self.hosts.index.ready.by_since(), work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
         let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
-        let open = self.open(job, work_s);
-        let undone = open.len() as u64 + job.waiting();
+        let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
+        let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
         let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
-        let notice_s = job.policy.reports().unwrap_or(self.settings.heartbeat).secs();
-        let start_s = self.settings.start_cost.secs();
-        let (curves, keeps) = (self.foresight.curves(), job.rules.checkpoint);
-        let mut gains = Gains::new(Search { curves, open, begin_s, task_s, start_s, best_s, notice_s, keeps });
+        let foresight: &'a Foresight = self.foresight;
+        let (curves, start_s) = (foresight.curves(), self.settings.start_cost.secs());
         for candidate in &ready {
             let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));
             let Some(place) = place else { continue };
@@ -189,7 +189,7 @@ impl Starter<'_> {
             let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
             self.begin(job, index, candidate.host, false, why, fx);
             let live = job.records.get(&index).map_or(0, |record| record.live.len());
-            gains.add(at, law(left), live < self.most_live());
+            gains.add(at, &law(left), live < self.most_live());
         }
         true
     }
@@ -200,18 +200,30 @@ impl Starter<'_> {
     }
 
     /// The job's tasks with live attempts, and when those will be done.
-    fn open(&self, job: &Job, work_s: f64) -> Vec<Open> {
-        let law = |host: &Host, attempt| {
-            let load = host.books.get(attempt)?;
+    fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
+        let foresight: &'a Foresight = self.foresight;
+        let law = |copy: &LiveCopy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
             Some(self.foresight.law(host, load, work_s, self.settings.start_cost, self.now))
         };
-        let most = self.most_live();
-        let running = job.records.iter().filter(|(_, record)| !record.live.is_empty());
-        let open = running.map(|(task, record)| {
-            let laws = record.live.iter().filter_map(|copy| law(self.hosts.table.get(&copy.host)?, &copy.attempt));
-            let left = 1.0 - self.saved(job, *task);
-            Open { task: *task, laws: laws.collect(), left, room: record.live.len() < most }
+        let live = job.records.iter().flat_map(|(task, record)| record.live.iter().map(move |copy| (*task, copy)));
+        let laws: Vec<(u32, Law)> = live.filter_map(|(task, copy)| Some((task, law(copy)?))).collect();
+        let mut gains = Gains::new(Search {
+            curves: foresight.curves(),
+            begin_s,
+            last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
+            task_s,
+            start_s: self.settings.start_cost.secs(),
+            best_s,
+            notice_s: job.policy.reports().unwrap_or(self.settings.heartbeat).secs(),
+            keeps: job.rules.checkpoint,
         });
-        open.collect()
+        for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
+            let task = of_task[0].0;
+            let (left, room) = (1.0 - self.saved(job, task), of_task.len() < self.most_live());
+            gains.open(Open { task, left, room }, of_task.iter().map(|(_, law)| *law));
+        }
+        gains
     }
 }

@@ -93,20 +93,28 @@ pub(crate) struct Curves {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
     by_class: Vec<f64>,
+    /// How many jobs each one was learned from.
+    jobs: Vec<f64>,
 }
 
 /// Upper ends of the classes, in tasks per host and in seconds on a mean host.
 const CROWD_ENDS: [f64; 4] = [0.45, 0.9, 1.8, 3.6];
-const LENGTH_ENDS_S: [f64; 2] = [600.0, 1_500.0];
+const LENGTH_ENDS_S: [f64; 5] = [100.0, 225.0, 450.0, 900.0, 1_800.0];
 /// Where learning begins, by tasks per host.
 const FIRST_PRICES: [f64; CROWD_ENDS.len() + 1] = [0.035, 0.035, 0.027, 0.02, 0.015];
 
 impl Default for Prices {
     fn default() -> Self {
         let lengths = LENGTH_ENDS_S.len() + 1;
-        Self { by_class: FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect() }
+        let by_class: Vec<_> = FIRST_PRICES.into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect();
+        Self { jobs: vec![0.0; by_class.len()], by_class }
     }
 }
+
+/// How much a job moves its price: the first one, and every one after many. After so many it is half as much.
+const FIRST_RATE: f64 = 0.5;
+const LAST_RATE: f64 = 0.03;
+const SETTLING: f64 = 4.0;
 
 /// A kind of job, as prices tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +135,12 @@ impl Prices {
         self.by_class.get(class.0).copied().unwrap_or(FIRST_PRICES[0])
     }
 
-    /// A job started `copies` per task, and may start `budget`: its class's price moves by the excess, `rate` times. It
-    /// stays where the mean of the copies is the budget.
-    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64, rate: f64) {
-        let Some(price) = self.by_class.get_mut(class.0) else { return };
+    /// A job started `copies` per task, and may start `budget`: its class's price moves by the excess, at first faster
+    /// than later. It stays where the mean of the copies is the budget.
+    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64) {
+        let (Some(price), Some(jobs)) = (self.by_class.get_mut(class.0), self.jobs.get_mut(class.0)) else { return };
+        *jobs += 1.0;
+        let rate = (FIRST_RATE / (1.0 + *jobs / SETTLING)).max(LAST_RATE);
         let excess = (copies - budget) / (budget + 0.01);
         *price = (*price * (rate * excess.min(4.0)).exp()).clamp(1e-4, 10.0);
     }

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 
+use common::attempt::Phase;
 use common::host::OwnerState;
 use common::{Span, Time};
 
@@ -15,8 +16,9 @@ use crate::settings::Settings;
 /// The curves are computed anew after so many more observations, and after this part more of all.
 const REFRESH: u32 = 64;
 const REFRESH_PART: f64 = 0.1;
-/// How much one job's copies move the price of its class.
-const LEARNING: f64 = 0.1;
+/// A reported progress beyond this tells a task's pace, which is its own if it is off by more than this factor.
+const FIRST_PROGRESS: f64 = 0.05;
+const OWN_WAY: f64 = 3.0;
 /// How likely a host that misses heartbeats is to be heard of again in time.
 const SILENT: f64 = 0.2;
 
@@ -97,7 +99,7 @@ impl Foresight {
         }
         if let Replication::Gain(answer) = job.policy.replication {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
-            self.experience.prices.learn(class, copies, answer.copies_max, LEARNING);
+            self.experience.prices.learn(class, copies, answer.copies_max);
         }
     }
 
@@ -138,6 +140,7 @@ impl Foresight {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
             (Some(noted), None) if load.phase.executing() => (noted, load.resumed + load.ran.secs() * rate),
+            (Some(noted), _) if load.phase == Phase::Queued => (noted + start_cost, load.resumed),
             _ => (load.assigned + start_cost, load.resumed),
         };
         let ran_s = if host.owner == OwnerState::Away { age_s(since, now) } else { 0.0 };
@@ -175,10 +178,25 @@ impl Foresight {
     fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
         let full_s = work_s / (host.speed.factor() * self.share(host));
+        if let Some(left_s) = own_left_s(load, full_s, now) {
+            return left_s;
+        }
         let done = self.done(host, load, work_s, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 })
     }
+}
+
+/// A task that reports a progress far from what is known of its kind is judged by itself.
+fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
+    let (noted, progress) = (load.noted?, f64::from(load.progress?));
+    let own = progress - load.resumed;
+    if !(own > FIRST_PROGRESS && progress <= 1.0) || !load.phase.executing() {
+        return None;
+    }
+    let own_full_s = load.ran.secs() / own;
+    let far = own_full_s > OWN_WAY * full_s || full_s > OWN_WAY * own_full_s;
+    far.then(|| ((1.0 - progress) * own_full_s - age_s(noted, now)).max(1.0))
 }

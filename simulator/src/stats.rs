@@ -9,13 +9,16 @@ mod power;
 
 pub use calibration::{Calibration, Statistic, calibration};
 pub use fit::{Lognormal, Weibull};
+
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::trace::Trace;
 
 /// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of speed 1: the paper's.
-pub const TASK_SIZES_S: [f64; 4] = [300.0, 900.0, 1_500.0, 2_100.0];
-/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 6.1).
+pub const TASK_SIZES_S: [u32; 4] = [300, 900, 1_500, 2_100];
+/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 5.2).
 pub const POWER_STEP_S: f64 = 300.0;
 
 /// What a trace is like.
@@ -31,7 +34,10 @@ pub struct Stats {
     pub unavailability: Durations,
     /// How often a task of this size fails because its host goes down, if it starts at any moment at which a host could
     /// take it.
-    pub failure_by_task_s: Vec<FailureShare>,
+    ///
+    /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1; none where no task
+    /// could start early enough to tell.
+    pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
     /// Coefficient of variation of the power of all hosts together, over stretches of five minutes.
     pub power_cv: f64,
 }
@@ -51,15 +57,6 @@ pub struct Durations {
     pub lognormal: Option<Lognormal>,
 }
 
-/// How often tasks of a size fail.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct FailureShare {
-    /// The size, in seconds on a dedicated host of speed 1.
-    pub task_s: f64,
-    /// The part that fails, between 0 and 1; none where no task could start early enough to tell.
-    pub share: Option<f64>,
-}
-
 /// What this trace is like between its start and its end.
 pub fn stats(trace: &Trace) -> Stats {
     let window = (0.0, trace.end_s());
@@ -69,15 +66,15 @@ pub fn stats(trace: &Trace) -> Stats {
     };
     let failures = TASK_SIZES_S.map(|task_s| {
         let mut count = failure::Count::default();
-        count.add(trace, window, task_s);
-        FailureShare { task_s, share: count.share() }
+        count.add(trace, window, f64::from(task_s));
+        (task_s, count.share())
     });
     Stats {
         hosts: trace.hosts.len(),
         segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
         availability: of(true),
         unavailability: of(false),
-        failure_by_task_s: failures.to_vec(),
+        failure_by_task_s: failures.into(),
         power_cv: power::variation(&power::per_step(trace, window, POWER_STEP_S)),
     }
 }

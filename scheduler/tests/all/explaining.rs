@@ -2,7 +2,7 @@
 
 use common::attempt::Phase;
 use common::host::{OwnerState, YieldReason};
-use common::{HostId, IdSet, JobId};
+use common::{HostId, IdSet, JobId, Time};
 use scheduler::Event;
 
 use crate::world::{World, s};
@@ -81,6 +81,12 @@ fn a_job_without_waiting_tasks_has_nothing_to_explain() {
     assert_eq!(passed_over(&w, job), ["ready: no task of the job waits"]);
 }
 
+/// Predictions add what owners usually take, which is some part of the time.
+fn assert_near(finish: Option<Time>, now: Time, left_s: f64) {
+    let found_s = finish.expect("it can be predicted").since(now).secs();
+    assert!((left_s..=1.2 * left_s).contains(&found_s), "{found_s} s, not {left_s} s and a little");
+}
+
 #[test]
 fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
     let mut w = World::new();
@@ -90,11 +96,12 @@ fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
     w.host(1).speed(2.0).slots(2).joins();
     let job = w.job(6).estimate(s(60)).submit();
     // Two rounds of 30 s wait, and two tasks of 30 s run.
-    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(90)));
+    assert_near(w.scheduler.predict_finish(job, w.now), w.now, 90.0);
     w.pass(s(60));
     w.succeeds(HostId(1), w.books(HostId(1))[0]);
-    // Far from the estimate: tasks take 60 s here after all; nothing was heard of the one that runs, the other has just begun.
-    assert_eq!(w.scheduler.predict_finish(job, w.now), Some(w.now + s(60 + 2 * 60)));
+    // Far from the estimate: tasks take 60 s here after all; of two that run one is due now, the other has just begun,
+    // and three wait.
+    assert_near(w.scheduler.predict_finish(job, w.now), w.now, 2.0 * 60.0);
     w.work_off();
     assert_eq!(w.scheduler.predict_finish(job, w.now), None, "it is finished");
 }
@@ -108,5 +115,5 @@ fn reported_progress_beats_the_mean() {
     (held[0].phase, held[0].ran, held[0].progress) = (Phase::Running, s(300), Some(0.75));
     w.heard(host, held);
     let finish = w.scheduler.predict_finish(job, w.now).unwrap();
-    assert_eq!(finish.since(w.now), s(100));
+    assert_near(Some(finish), w.now, 100.0);
 }

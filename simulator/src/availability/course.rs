@@ -96,13 +96,20 @@ impl<'m> Course<'m> {
     }
 }
 
+/// The mean over business hours of a wave with this peak: rates are given as they are then.
+fn business(peak: f64) -> f64 {
+    let angle = |hour: f64| std::f64::consts::TAU * (hour - peak) / 24.0;
+    (angle(17.0).sin() - angle(9.0).sin()) / (angle(17.0) - angle(9.0))
+}
+
 /// When something ends that would take `length_s` from `now_s` on if its rate did not follow the time of day; at the
 /// earliest after `least_s`, at the latest with the day.
 fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64)) -> f64 {
     let (mut at_s, mut left_s) = (now_s, length_s.max(least_s));
     while at_s < DAY_ENDS_S {
         let hour = FIRST_HOUR + (at_s + STEP_S / 2.0) / 3_600.0;
-        let rate = 1.0 + amplitude * (std::f64::consts::TAU * (hour - peak) / 24.0).cos();
+        let wave = (std::f64::consts::TAU * (hour - peak) / 24.0).cos();
+        let rate = 1.0 + amplitude * (wave - business(peak));
         if left_s <= STEP_S * rate {
             return (at_s + left_s / rate).max(now_s + least_s).min(DAY_ENDS_S);
         }

@@ -18,7 +18,7 @@ pub(super) enum Law {
 /// A share of the hosts, and from which to which clock they are.
 type Stratum = (f64, f64, f64);
 
-/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 3.2). Many slow hosts and a tail of fast ones.
+/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many slow hosts and a tail of fast ones.
 pub(super) const SDSC: Law = Law::Fitted {
     strata: &[
         (0.12, 330.0, 450.0),
@@ -48,8 +48,8 @@ pub(super) const INTERNET_2004: Law = Law::Strata(&[
 /// Two labs at once, each of few kinds of hosts.
 pub(super) const LRI_WISC: Law = Law::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
 
-/// Hosts of Einstein@Home in 2016: the largest of the recent samples in which no host is older than the project's needs,
-/// so it stands for volunteers of today better than samples that still count the hosts of 2000.
+/// Clocks of hosts of Einstein@Home, 2016, with how many hosts have each. Chosen among the public statistics of volunteers'
+/// hosts because SETI@home's still count hosts of the nineties, and LHC@home's are of far fewer hosts.
 pub(super) const INTERNET_2016: Law = Law::Seen(&[
     (1300.0, 45.0),
     (1330.0, 25.0),

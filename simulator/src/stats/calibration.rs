@@ -72,7 +72,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, trace: &Trace) {
         for (count, task_s) in self.failures.iter_mut().zip(TASK_SIZES_S) {
-            count.add(trace, WINDOW, task_s);
+            count.add(trace, WINDOW, f64::from(task_s));
         }
         self.power.extend(power::per_step(trace, WINDOW, POWER_STEP_S));
         let ready =

@@ -26,11 +26,11 @@ impl Count {
             while at_s < to_s {
                 let past = segments.iter().take_while(|segment| segment.end_s <= at_s).count();
                 segments = &segments[past..];
-                if segments.first().is_some_and(|segment| segment.start_s <= at_s && segment.ready()) {
-                    if let Some(failed) = fails(segments, at_s, cpu_s) {
-                        self.tried += 1;
-                        self.failed += u64::from(failed);
-                    }
+                if segments.first().is_some_and(|segment| segment.start_s <= at_s && segment.ready())
+                    && let Some(failed) = fails(segments, at_s, cpu_s)
+                {
+                    self.tried += 1;
+                    self.failed += u64::from(failed);
                 }
                 at_s += step_s;
             }

@@ -3,19 +3,31 @@
 use crate::trace::{Segment, Trace};
 
 /// The work, in MHz times seconds, that all hosts could do in each step of the window. A last step that is cut off does
-/// not count.
+/// not count. Takes time for the segments and the steps, not for their product: traces may span years.
 pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -> Vec<f64> {
     let steps = ((to_s - from_s) / step_s).floor().max(0.0) as usize;
-    let mut power = vec![0.0; steps];
+    // What a step has of its own, and by how much the rate changes where whole steps of a segment begin and end.
+    let (mut power, mut change) = (vec![0.0; steps], vec![0.0; steps + 1]);
     for host in &trace.hosts {
         for segment in host.segments.iter().filter(|segment| segment.ready()) {
-            let place = |at_s: f64| ((at_s - from_s) / step_s).max(0.0);
-            let (first, last) = (place(segment.start_s) as usize, place(segment.end_s).ceil() as usize);
-            for (at, sum) in power.iter_mut().enumerate().take(last).skip(first) {
-                let from = from_s + at as f64 * step_s;
-                *sum += host.clock_mhz * overlap_s(segment, from, from + step_s) * segment.cpu;
+            let rate = host.clock_mhz * segment.cpu;
+            let place = |at_s: f64| ((at_s - from_s) / step_s).clamp(0.0, steps as f64);
+            let (start, end) = (place(segment.start_s), place(segment.end_s));
+            let (first, last) = (start.floor() as usize, end.floor() as usize);
+            change[first] += rate;
+            change[last] -= rate;
+            // The part of its first step before it starts, and of its last until it ends.
+            for (step, share) in [(first, first as f64 - start), (last, end - last as f64)] {
+                if let Some(sum) = power.get_mut(step) {
+                    *sum += rate * share * step_s;
+                }
             }
         }
+    }
+    let mut rate = 0.0;
+    for (sum, change) in power.iter_mut().zip(change) {
+        rate += change;
+        *sum += rate * step_s;
     }
     power
 }
@@ -35,4 +47,25 @@ pub(super) fn variation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / count;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
     if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::Model;
+
+    #[test]
+    fn each_step_has_what_its_hosts_give_in_it() {
+        let model = Model::named("default").expect("a model");
+        let trace = model.trace(3, 0, vec![700.0, 1_500.0, 3_000.0, 900.0, 1_000.0]);
+        let window = (1_234.5, 50_000.0);
+        let found = per_step(&trace, window, 300.0);
+        assert_eq!(found.len(), 162);
+        for (at, sum) in found.into_iter().enumerate() {
+            let from_s = window.0 + 300.0 * at as f64;
+            let of = |host: &crate::trace::TracedHost| host.clock_mhz * cpu_s(&host.segments, (from_s, from_s + 300.0));
+            let expected: f64 = trace.hosts.iter().map(of).sum();
+            assert!((sum - expected).abs() < 1e-3, "{at}: {sum} against {expected}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub enum TraceError {
 pub enum Flaw {
     /// The header lacks a column.
     #[error("there is no column `{0}`: the first line must name the columns {1}")]
-    NoColumn(&'static str, &'static str),
+    NoColumn(&'static str, String),
     /// The header names a column twice.
     #[error("the column `{0}` is named twice")]
     ColumnTwice(&'static str),

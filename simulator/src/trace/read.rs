@@ -21,7 +21,7 @@ impl Trace {
             let (line, fields) = row?;
             add_segment(&mut hosts, &lines, fields).map_err(|flaw| file.flawed(line, flaw))?;
         }
-        for host in hosts.iter().filter(|host| host.segments.is_empty()) {
+        if let Some(host) = hosts.iter().find(|host| host.segments.is_empty()) {
             let flaw = Flaw::NoSegments(host.name.clone());
             return Err(TraceError::Flawed { file: dir.join("hosts.csv"), line: lines[&host.name].line, flaw });
         }
@@ -174,9 +174,7 @@ fn columns<const N: usize>(header: &str, wanted: [&'static str; N]) -> Result<([
     let mut columns = [0; N];
     for (column, name) in columns.iter_mut().zip(wanted) {
         let mut places = names.iter().enumerate().filter(|(_, found)| **found == name).map(|(at, _)| at);
-        let all =
-            if N == HOST_COLUMNS.len() { "host,clock_mhz" } else { "host,start_s,end_s,host_available,cpu_fraction" };
-        *column = places.next().ok_or(Flaw::NoColumn(name, all))?;
+        *column = places.next().ok_or_else(|| Flaw::NoColumn(name, wanted.join(",")))?;
         if places.next().is_some() {
             return Err(Flaw::ColumnTwice(name));
         }

@@ -3,5 +3,8 @@
 mod engine;
 mod engine_oracle;
 mod grid;
+mod availability;
 mod oracle;
+mod platform;
+mod stats;
 mod trace;

@@ -22,11 +22,13 @@ const POINTS: usize = 24;
 /// A probability that is not told apart from 1.
 const CERTAIN: f64 = 1e-6;
 
+/// Probabilities at the points of time.
+type Row = [f64; POINTS];
+
 /// A task with live attempts.
 #[derive(Debug, Clone)]
 pub(crate) struct Open {
     pub(crate) task: u32,
-    pub(crate) laws: Vec<Law>,
     /// The part of it that a copy would have to do: 1, or less where there is a checkpoint.
     pub(crate) left: f64,
     /// Whether another copy of it may start.
@@ -34,11 +36,12 @@ pub(crate) struct Open {
 }
 
 /// What the search for copies is made from. Times are in seconds from now.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) curves: &'a Curves,
-    pub(crate) open: Vec<Open>,
-    /// From when on the end of the job can change at all.
+    /// From when on the end of the job can change at all, and when its last attempt should be done.
     pub(crate) begin_s: f64,
+    pub(crate) last_s: f64,
     /// A task's time on a mean host, what starting costs of it, and its time on the best idle host.
     pub(crate) task_s: f64,
     pub(crate) start_s: f64,
@@ -53,34 +56,48 @@ pub(crate) struct Search<'a> {
 pub(crate) struct Gains<'a> {
     search: Search<'a>,
     step_s: f64,
-    /// For each task, the probability that it is not done.
-    undone: Vec<[f64; POINTS]>,
+    open: Vec<Open>,
+    /// For each task, the odds that it is not done.
+    odds: Vec<Row>,
     /// The probability that all are done.
-    done: [f64; POINTS],
+    done: Row,
 }
 
 impl<'a> Gains<'a> {
     pub(crate) fn new(search: Search<'a>) -> Self {
-        let last = search.open.iter().flat_map(|open| &open.laws).map(|law| law.end_s).fold(0.0, f64::max);
-        let end_s = last.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
+        let end_s = search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
         let step_s = (end_s - search.begin_s) / POINTS as f64;
-        let mut gains = Self { step_s, undone: Vec::with_capacity(search.open.len()), done: [1.0; POINTS], search };
-        gains.undone = gains.search.open.iter().map(|open| gains.undone_of(open)).collect();
-        gains.multiply();
-        gains
+        Self { search, step_s, open: Vec::new(), odds: Vec::new(), done: [1.0; POINTS] }
     }
 
     fn at_s(&self, point: usize) -> f64 {
         self.search.begin_s + (point as f64 + 0.5) * self.step_s
     }
 
-    fn undone_of(&self, open: &Open) -> [f64; POINTS] {
-        let first = open.laws.iter().map(|law| law.end_s).fold(f64::INFINITY, f64::min);
-        std::array::from_fn(|point| {
-            let at_s = self.at_s(point);
-            let alone = |law: &Law| 1.0 - law.done_by(at_s, self.search.curves);
-            (open.laws.iter().map(alone).product::<f64>() * self.unsaved(at_s, first, open.left)).min(1.0 - CERTAIN)
-        })
+    /// One more task, with the laws of its live attempts.
+    pub(crate) fn open(&mut self, open: Open, laws: impl Iterator<Item = Law>) {
+        let (mut undone, mut first_s) = ([1.0; POINTS], f64::INFINITY);
+        for law in laws {
+            first_s = first_s.min(law.end_s);
+            self.multiply(&mut undone, &law);
+        }
+        let left = open.left;
+        let mut odds = [0.0; POINTS];
+        for point in 0..POINTS {
+            let undone = (undone[point] * self.unsaved(self.at_s(point), first_s, left)).min(1.0 - CERTAIN);
+            self.done[point] *= 1.0 - undone;
+            odds[point] = undone / (1.0 - undone);
+        }
+        self.open.push(open);
+        self.odds.push(odds);
+    }
+
+    /// Takes from each probability that this attempt is done by then.
+    fn multiply(&self, row: &mut Row, law: &Law) {
+        let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5).ceil().max(0.0) as usize;
+        for (point, value) in row.iter_mut().enumerate().skip(first) {
+            *value *= 1.0 - law.done_by(self.at_s(point), self.search.curves);
+        }
     }
 
     /// The probability that no later copy of a task has saved it: certain until one could have, then falling until the
@@ -100,26 +117,16 @@ impl<'a> Gains<'a> {
         }
     }
 
-    fn multiply(&mut self) {
-        self.done = [1.0; POINTS];
-        for undone in &self.undone {
-            for (done, undone) in self.done.iter_mut().zip(undone) {
-                *done *= 1.0 - undone;
-            }
-        }
-    }
-
     /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that of a copy with so much
     /// of its task left to do; `fit` says which tasks the host may take.
     pub(crate) fn best(&self, law: impl Fn(f64) -> Law, fit: impl Fn(u32) -> bool) -> Option<(usize, f64)> {
         let fresh = self.weights(&law(1.0));
         let mut best: Option<(usize, f64)> = None;
-        for (at, open) in self.search.open.iter().enumerate().filter(|(_, open)| open.room && fit(open.task)) {
-            let undone = &self.undone[at];
+        for (at, (open, odds)) in self.open.iter().zip(&self.odds).enumerate() {
             let own = (open.left < 1.0).then(|| self.weights(&law(open.left)));
             let weights = own.as_ref().unwrap_or(&fresh);
-            let gain: f64 = weights.iter().zip(undone).map(|(w, g)| w * g / (1.0 - g)).sum();
-            if best.is_none_or(|(_, most)| gain > most) {
+            let gain: f64 = weights.iter().zip(odds).map(|(weight, odds)| weight * odds).sum();
+            if best.is_none_or(|(_, most)| gain > most) && open.room && fit(open.task) {
                 best = Some((at, gain));
             }
         }
@@ -127,23 +134,28 @@ impl<'a> Gains<'a> {
     }
 
     /// What it is worth at each point of time that a copy with this law is done by then.
-    fn weights(&self, law: &Law) -> [f64; POINTS] {
-        std::array::from_fn(|point| self.done[point] * law.done_by(self.at_s(point), self.search.curves) * self.step_s)
+    fn weights(&self, law: &Law) -> Row {
+        let mut undone = [1.0; POINTS];
+        self.multiply(&mut undone, law);
+        std::array::from_fn(|point| self.done[point] * (1.0 - undone[point]) * self.step_s)
     }
 
     /// The task at this place of the search, and the part of it that a copy would have to do.
     pub(crate) fn task(&self, at: usize) -> (u32, f64) {
-        (self.search.open[at].task, self.search.open[at].left)
+        (self.open[at].task, self.open[at].left)
     }
 
     /// The task gets a copy with this law.
-    pub(crate) fn add(&mut self, at: usize, law: Law, room: bool) {
+    pub(crate) fn add(&mut self, at: usize, law: &Law, room: bool) {
+        let mut factor = [1.0; POINTS];
+        self.multiply(&mut factor, law);
         for point in 0..POINTS {
-            let saved = law.done_by(self.at_s(point), self.search.curves);
-            self.undone[at][point] *= 1.0 - saved;
+            let odds = self.odds[at][point];
+            let undone = odds / (1.0 + odds);
+            let less = undone * factor[point];
+            self.done[point] *= (1.0 - less) / (1.0 - undone);
+            self.odds[at][point] = less / (1.0 - less);
         }
-        self.search.open[at].laws.push(law);
-        self.search.open[at].room = room;
-        self.multiply();
+        self.open[at].room = room;
     }
 }
