@@ -6,7 +6,9 @@
 
 use std::time::Instant;
 
-use simulator::experiment::{Contender, Day, Generated, Grid, HOSTS, KONDO_JOBS, Row, Site, Source, summarize};
+use simulator::experiment::{
+    Contender, Day, Generated, Grid, HOSTS, KONDO_JOBS, Row, Site, Source, TRAINING_DAYS, summarize,
+};
 
 /// Of platforms, models and starts.
 const SEED: u64 = 1;
@@ -23,12 +25,16 @@ fn main() {
     let sources: Vec<Generated> = platforms.split(',').map(source).collect();
     let contenders: Vec<Contender> =
         policies.split(',').map(|name| Contender { checkpoint, ..Contender::named(name) }).collect();
-    let learned: Vec<_> = sources.iter().map(|source| source.experience(&contenders).expect("days")).collect();
-    let site = |(platform, (source, experience))| Site {
+    let threads = number(&word(4, "2")) as usize;
+    let learned: Vec<_> = sources
+        .iter()
+        .map(|source| source.knowledge(TRAINING_DAYS, &contenders, threads).unwrap_or_else(|error| panic!("{error}")))
+        .collect();
+    let site = |(platform, (source, knowledge))| Site {
         platform: String::from(platform),
         model: model.clone(),
         source: source as &dyn Source,
-        experience: Some(experience),
+        knowledge: Some(knowledge),
     };
     let grid = Grid {
         sites: platforms.split(',').zip(sources.iter().zip(&learned)).map(site).collect(),
@@ -37,7 +43,7 @@ fn main() {
         days: (from..to).flat_map(|day| Day::spread(SEED, day, starts, starts)).collect(),
         foretell: false,
         seed: SEED,
-        threads: number(&word(4, "2")) as usize,
+        threads,
     };
     let began = Instant::now();
     let rows = grid.rows().unwrap_or_else(|error| panic!("{error}"));

@@ -6,9 +6,10 @@ mod grid;
 mod history;
 mod measure;
 mod stats;
+mod threads;
 
-pub use days::{FIRST_DAY, Generated, HOSTS, Recorded};
+pub use days::{FIRST_DAY, Generated, HOSTS, Recorded, TRAINING_DAYS};
 pub use grid::{Contender, Day, Grid, GridError, Job, KONDO_JOBS, Row, Site, Source, SourceError};
-pub use history::{BUSINESS_HOURS_S, experience_of, track_records};
+pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
 pub use measure::{Figure, Reading, Summary, summarize};
 pub use stats::{Interval, geometric_mean};

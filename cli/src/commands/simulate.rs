@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use scheduler::Experience;
 use serde::Serialize;
 use simulator::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, Recorded, Row, Site, Source, Summary, summarize,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, Knowledge, Recorded, Row, Site, Source, Summary,
+    TRAINING_DAYS, summarize,
 };
 use simulator::report::rows::{Named, rows_csv, summary_csv};
 use simulator::trace::Trace;
@@ -75,7 +75,7 @@ struct Place {
     platform: String,
     model: String,
     source: Box<dyn Source>,
-    experience: Option<Experience>,
+    knowledge: Option<Knowledge>,
 }
 
 /// Does what was asked for.
@@ -154,7 +154,7 @@ impl Place {
             platform: self.platform.clone(),
             model: self.model.clone(),
             source: self.source.as_ref(),
-            experience: self.experience.as_ref(),
+            knowledge: self.knowledge.as_ref(),
         }
     }
 }
@@ -166,14 +166,17 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
     }
     let or = |given: &[String], default: &str| if given.is_empty() { vec![default.to_owned()] } else { given.to_vec() };
     // Only what asks for reports learns; the others need not wait for it.
-    let learn = contenders.iter().any(|who| scheduler::policy::parse(&who.policy).is_ok_and(|p| p.reports().is_some()));
+    let learns =
+        |who: &&Contender| scheduler::policy::parse(&who.policy).is_ok_and(|policy| policy.reports().is_some());
+    let learners: Vec<Contender> = contenders.iter().filter(learns).cloned().collect();
     let mut places = Vec::new();
     for platform in or(&args.platform, "sdsc") {
         for model in or(&args.model, "default") {
             let generated = generated(args, &platform, &model)?;
-            let experience = learn.then(|| generated.experience(contenders)).transpose().map_err(|error| failed(&error))?;
+            let gain = || generated.knowledge(TRAINING_DAYS, &learners, threads(args.threads));
+            let knowledge = (!learners.is_empty()).then(gain).transpose().map_err(|error| failed(&error))?;
             let source = Box::new(generated);
-            places.push(Place { platform: platform.clone(), model, source, experience });
+            places.push(Place { platform: platform.clone(), model, source, knowledge });
         }
     }
     Ok(places)
@@ -196,7 +199,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
             host.clock_mhz = clock_mhz;
         }
     }
-    Ok(Place { platform, model: String::new(), source: Box::new(trace), experience: None })
+    Ok(Place { platform, model: String::new(), source: Box::new(trace), knowledge: None })
 }
 
 fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generated, Failure> {

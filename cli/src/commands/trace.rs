@@ -63,7 +63,8 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
         |what: &Durations| format!("{} times, mean {}, median {}", what.count, span(what.mean_s), span(what.median_s));
     let share = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     let failures = stats.failure_by_task_s.iter();
-    let failures: Vec<String> = failures.map(|of| format!("{} of {}", share(of.share), span(of.task_s))).collect();
+    let failures: Vec<String> =
+        failures.map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s)))).collect();
     let mut out = facts(&[
         ("hosts", Some(stats.hosts.to_string())),
         ("segments", Some(stats.segments.to_string())),

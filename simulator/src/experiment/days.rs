@@ -1,10 +1,8 @@
 //! Where days come from: generated from a platform and an availability model, or one trace that is every day. What is
 //! not here: how they are generated.
 
-use scheduler::Experience;
-
 use super::grid::{Contender, GridError, Source, SourceError};
-use super::history::{experience_of, practise};
+use super::history::Knowledge;
 use crate::availability::Model;
 use crate::platform::Platform;
 use crate::trace::Trace;
@@ -12,8 +10,8 @@ use crate::world::World;
 
 /// How many hosts each platform of Kondo et al. 2004 has (section 3.2).
 pub const HOSTS: usize = 220;
-/// Days from which schedulers learn. None of them is reported.
-const TRAINING_DAYS: std::ops::Range<u32> = 0..20;
+/// From how many days schedulers learn: the first ones. None of them is reported.
+pub const TRAINING_DAYS: u32 = 20;
 /// The first day that is reported; its eve is not a training day either.
 pub const FIRST_DAY: u32 = 101;
 
@@ -36,18 +34,16 @@ impl Generated {
         Some(Self { clocks_mhz, model: Model::named(model)?, seed })
     }
 
-    /// What a scheduler knows that has watched the training days of this site, and has run jobs of these policies on
-    /// them. Nothing of what is reported is known to it.
+    /// What schedulers know that have watched so many training days of this site, and of these contenders what they
+    /// know that have run jobs on them. Nothing of what is reported is known to any.
     ///
     /// # Errors
     /// If a day cannot be had, or a job cannot be run.
-    pub fn experience(&self, contenders: &[Contender]) -> Result<Experience, GridError> {
+    pub fn knowledge(&self, days: u32, contenders: &[Contender], threads: usize) -> Result<Knowledge, GridError> {
         let named = |day, why| GridError::Source { day, site: "training".to_owned(), why };
         let day = |day| Ok((day, World::new(&self.day(day).map_err(|why| named(day, why))?)));
-        let days: Vec<(u32, World)> = TRAINING_DAYS.map(day).collect::<Result<_, _>>()?;
-        let mut experience = experience_of(days.iter().map(|(_, world)| world));
-        practise(&mut experience, &days, contenders, self.seed)?;
-        Ok(experience)
+        let days: Vec<(u32, World)> = (1..=days).map(day).collect::<Result<_, _>>()?;
+        Knowledge::gained(&days, contenders, self.seed, threads)
     }
 }
 

@@ -1,17 +1,14 @@
 //! What is compared with what, and the running of it on several threads. Every run is a function of the grid and of its
 //! own place in it, so the rows are the same on any number of threads.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use common::Span;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 use scheduler::predict::makespan;
 
-use super::history::track_records;
+use super::history::{Knowledge, track_records};
+use super::threads::in_parallel;
 use crate::oracle::Oracle;
 use crate::trace::Trace;
 use crate::world::{Foretold, Run, RunError, Simulator, World};
@@ -88,8 +85,8 @@ pub struct Site<'a> {
     pub model: String,
     /// Its days.
     pub source: &'a dyn Source,
-    /// What schedulers know from earlier days.
-    pub experience: Option<&'a Experience>,
+    /// What schedulers know from earlier days, if anything.
+    pub knowledge: Option<&'a Knowledge>,
 }
 
 /// What is compared with what.
@@ -203,24 +200,9 @@ impl Grid<'_> {
         let days = self.days.iter();
         let of_site = |site| days.clone().map(move |day| Portion { site, day });
         let portions: Vec<Portion<'_>> = (0..self.sites.len()).flat_map(of_site).collect();
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.clamp(1, portions.len().max(1)) {
-                scope.spawn(|| {
-                    let mut simulator = Simulator::default();
-                    while let Some(portion) = portions.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let rows = self.portion(&mut simulator, portion);
-                        let place = (portion.site, portion.day.day);
-                        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, rows));
-                    }
-                });
-            }
-        });
-        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        done.sort_by_key(|(place, _)| *place);
+        let done = in_parallel(self.threads, &portions, |portion| self.portion(&mut Simulator::default(), portion));
         let mut rows = Vec::new();
-        for (_, portion) in done {
+        for portion in done {
             rows.extend(portion?);
         }
         Ok(rows)
@@ -248,7 +230,7 @@ impl Grid<'_> {
                         checkpoint: who.checkpoint,
                         watch: watches[contender],
                         foretell: self.foretell,
-                        experience: site.experience,
+                        experience: site.knowledge.map(|known| known.of(who)),
                         records: records.as_deref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
                     };

@@ -1,9 +1,12 @@
 //! What earlier days say of hosts. What is not here: what policies make of it.
 
+use std::collections::BTreeMap;
+
 use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
 use super::grid::{Contender, Day, GridError, KONDO_JOBS, STARTS_S, reports};
+use super::threads::in_parallel;
 use crate::world::{Run, Simulator, World};
 
 /// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
@@ -34,37 +37,61 @@ pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experienc
     days.into_iter().fold(None, learn).unwrap_or_default()
 }
 
+/// What schedulers know from earlier days: of hosts in general, and of each policy its own past.
+#[derive(Debug, Clone, Default)]
+pub struct Knowledge {
+    hosts: Experience,
+    own: BTreeMap<(String, bool), Experience>,
+}
+
+impl Knowledge {
+    /// What this contender knows.
+    pub fn of(&self, who: &Contender) -> &Experience {
+        self.own.get(&(who.policy.clone(), who.checkpoint)).unwrap_or(&self.hosts)
+    }
+
+    /// What is known of hosts that were watched on these days, and by each of these contenders that ran jobs on them.
+    ///
+    /// # Errors
+    /// If the scheduler does not take a job.
+    pub(super) fn gained(
+        days: &[(u32, World)],
+        contenders: &[Contender],
+        seed: u64,
+        threads: usize,
+    ) -> Result<Self, GridError> {
+        let hosts = experience_of(days.iter().map(|(_, world)| world));
+        let mut open: Vec<&Contender> = contenders.iter().filter(|who| !who.policy.is_empty()).collect();
+        open.sort_by_key(|who| (&who.policy, who.checkpoint));
+        open.dedup_by_key(|who| (&who.policy, who.checkpoint));
+        let own = in_parallel(threads, &open, |who| practise(hosts.clone(), days, who, seed));
+        let key = |who: &Contender| (who.policy.clone(), who.checkpoint);
+        let own = open.iter().zip(own).map(|(who, learned)| Ok((key(who), learned?)));
+        Ok(Knowledge { own: own.collect::<Result<_, _>>()?, hosts })
+    }
+}
+
 /// Runs jobs of every size on these days, one after the other, each with what was learned from those before it, and
 /// keeps what they teach of predictions and of copies. What the hosts are like is known already.
-pub(super) fn practise(
-    experience: &mut Experience,
-    days: &[(u32, World)],
-    contenders: &[Contender],
-    seed: u64,
-) -> Result<(), GridError> {
+fn practise(mut known: Experience, days: &[(u32, World)], who: &Contender, seed: u64) -> Result<Experience, GridError> {
     let mut simulator = Simulator::default();
-    let mut known: Vec<(&str, bool)> = contenders.iter().map(|who| (&*who.policy, who.checkpoint)).collect();
-    known.sort_unstable();
-    known.dedup();
     for (day, world) in days {
         let starts = Day::random(seed, *day, KONDO_JOBS.len(), STARTS_S).starts_s;
-        for (policy, checkpoint) in known.iter().filter(|(policy, _)| !policy.is_empty()) {
-            for (job, start_s) in KONDO_JOBS.iter().zip(&starts) {
-                let run = Run {
-                    checkpoint: *checkpoint,
-                    watch: reports(policy),
-                    learn: true,
-                    experience: Some(experience),
-                    shuffle: Some(u64::from(*day)),
-                    ..Run::new(*start_s, job.tasks, job.work_s, policy)
-                };
-                let failed = |why| GridError::Run { policy: (*policy).to_owned(), why };
-                let outcome = simulator.run(world, &run).map_err(failed)?;
-                if let Some(learned) = outcome.learned {
-                    (experience.prices, experience.errors) = (learned.prices, learned.errors);
-                }
+        for (job, start_s) in KONDO_JOBS.iter().zip(&starts) {
+            let run = Run {
+                checkpoint: who.checkpoint,
+                watch: reports(&who.policy),
+                learn: true,
+                experience: Some(&known),
+                shuffle: Some(u64::from(*day)),
+                ..Run::new(*start_s, job.tasks, job.work_s, &who.policy)
+            };
+            let failed = |why| GridError::Run { policy: who.policy.clone(), why };
+            let outcome = simulator.run(world, &run).map_err(failed)?;
+            if let Some(learned) = outcome.learned {
+                (known.prices, known.errors) = (learned.prices, learned.errors);
             }
         }
     }
-    Ok(())
+    Ok(known)
 }

@@ -1,9 +1,9 @@
 //! Tests of the simulator through its public doors.
 
+mod availability;
 mod engine;
 mod engine_oracle;
 mod grid;
-mod availability;
 mod oracle;
 mod platform;
 mod stats;
