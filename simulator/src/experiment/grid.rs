@@ -284,8 +284,8 @@ impl Day {
 }
 
 /// Mean rate of the hosts that were up at all.
-fn mean_rate(records: &[TrackRecord]) -> Option<f64> {
-    let rates: Vec<f64> = records.iter().map(|record| record.rate).filter(|rate| *rate > 0.0).collect();
+fn mean_rate(records: &[Option<TrackRecord>]) -> Option<f64> {
+    let rates: Vec<f64> = records.iter().flatten().map(|record| record.rate).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 

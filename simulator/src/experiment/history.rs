@@ -14,8 +14,8 @@ pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 
 /// How each host was available in a day's business hours (Kondo et al. 2004, section 4: the work of a mean availability
 /// interval "using the previous weekday's trace"). Intervals that reach beyond those hours count with their part in
-/// them.
-pub fn track_records(day: &World) -> Vec<TrackRecord> {
+/// them; nothing is known of a host that was not up.
+pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
         let (mut work_s, mut up_s, mut intervals) = (0.0, 0.0, 0_u32);
@@ -24,8 +24,8 @@ pub fn track_records(day: &World) -> Vec<TrackRecord> {
             up_s += interval.end_s - interval.start_s;
             intervals += 1;
         }
-        let part = |of: f64| if of > 0.0 { work_s / of } else { 0.0 };
-        TrackRecord { interval_work_s: part(f64::from(intervals)), rate: part(up_s) }
+        let known = intervals > 0 && up_s > 0.0;
+        known.then(|| TrackRecord { interval_work_s: work_s / f64::from(intervals), rate: work_s / up_s })
     };
     (0..day.hosts()).map(record).collect()
 }

@@ -43,8 +43,8 @@ pub struct Run<'a> {
     pub shuffle: Option<u64>,
     /// What was learned on earlier days.
     pub experience: Option<&'a Experience>,
-    /// How each host was available on earlier days, in the trace's order.
-    pub records: Option<&'a [TrackRecord]>,
+    /// How each host was available on earlier days, where that is known, in the trace's order.
+    pub records: Option<&'a [Option<TrackRecord>]>,
 }
 
 impl<'a> Run<'a> {

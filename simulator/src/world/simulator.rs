@@ -184,7 +184,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
-            let record = self.run.records.and_then(|records| records.get(place)).copied();
+            let record = self.run.records.and_then(|records| records.get(place)).copied().flatten();
             let speed = self.world.courses[place].speed;
             self.step(Event::HostKnown { host: HostId(number), speed, record });
         }
