@@ -146,10 +146,11 @@ impl<'a> Starter<'a> {
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
                 let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return };
-                let spare = scene.hosts.index.ready.len() > job.waiting();
+                let overlaps = job.policy.replication.overlap().is_some();
+                let spare = overlaps && placement.eligible(&scene, &job.plan) > job.waiting();
                 let Some((index, why)) = job.pop_waiting() else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
-                if spare && job.policy.replication.overlap().is_some() {
+                if spare {
                     job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
                 }
             } else {
@@ -169,7 +170,8 @@ impl<'a> Starter<'a> {
         let mut plan = std::mem::take(&mut job.plan);
         placement.prepare(&self.scene(job), &mut plan);
         job.plan = plan;
-        if job.policy.replication.overlap() == Some(Replicated::Running) && self.hosts.index.ready.len() > job.waiting()
+        if job.policy.replication.overlap() == Some(Replicated::Running)
+            && placement.eligible(&self.scene(job), &job.plan) > job.waiting()
         {
             job.want_copies_of_all(self.settings.max_copies);
         }

@@ -32,7 +32,9 @@ impl Fleet {
         self.hosts += sign;
         self.speeds += sign * millionths(speed);
         self.squares += sign * millionths(speed) * millionths(speed);
-        self.rates += sign * millionths(record.map_or(speed, |record| record.rate));
+        // A record without any work is that of a host that was never up: it tells nothing of its rate.
+        let rate = record.map(|record| record.rate).filter(|rate| *rate > 0.0);
+        self.rates += sign * millionths(rate.unwrap_or(speed));
     }
 
     /// Mean and standard deviation of the speeds; zeros where no host is known.

@@ -126,6 +126,12 @@ impl Placement {
         }
     }
 
+    /// How many ready hosts it would take, one after the other.
+    pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
+        let ready = scene.hosts.index.ready.by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
+        ready.filter(|host| self.objection(scene, plan, host).is_none()).count() as u64
+    }
+
     /// Why a ready host is not taken though tasks wait; none where it would be.
     pub(crate) fn objection(self, scene: &Scene<'_>, plan: &Plan, host: &Host) -> Option<String> {
         match self {
