@@ -28,7 +28,9 @@ fn main() {
     let threads = number(&word(4, "2")) as usize;
     let learned: Vec<_> = sources
         .iter()
-        .map(|source| source.knowledge(TRAINING_DAYS, &contenders, threads).unwrap_or_else(|error| panic!("{error}")))
+        .map(|source| {
+            source.knowledge(TRAINING_DAYS, &KONDO_JOBS, &contenders, threads).unwrap_or_else(|error| panic!("{error}"))
+        })
         .collect();
     let site = |(platform, (source, knowledge))| Site {
         platform: String::from(platform),

@@ -5,8 +5,8 @@ use std::thread::available_parallelism;
 
 use serde::Serialize;
 use simulator::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, Knowledge, Recorded, Row, Site, Source, Summary,
-    TRAINING_DAYS, summarize,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded, Row, Site, Source,
+    Summary, TRAINING_DAYS, summarize,
 };
 use simulator::report::rows::{Named, rows_csv, summary_csv};
 use simulator::trace::Trace;
@@ -173,7 +173,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
     for platform in or(&args.platform, "sdsc") {
         for model in or(&args.model, "default") {
             let generated = generated(args, &platform, &model)?;
-            let gain = || generated.knowledge(TRAINING_DAYS, &learners, threads(args.threads));
+            let gain = || generated.knowledge(TRAINING_DAYS, &KONDO_JOBS, &learners, threads(args.threads));
             let knowledge = (!learners.is_empty()).then(gain).transpose().map_err(|error| failed(&error))?;
             let source = Box::new(generated);
             places.push(Place { platform: platform.clone(), model, source, knowledge });

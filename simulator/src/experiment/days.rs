@@ -1,7 +1,7 @@
 //! Where days come from: generated from a platform and an availability model, or one trace that is every day. What is
 //! not here: how they are generated.
 
-use super::grid::{Contender, GridError, Source, SourceError};
+use super::grid::{Contender, GridError, Job, Source, SourceError};
 use super::history::Knowledge;
 use crate::availability::Model;
 use crate::platform::Platform;
@@ -35,15 +35,21 @@ impl Generated {
     }
 
     /// What schedulers know that have watched so many training days of this site, and of these contenders what they
-    /// know that have run jobs on them. Nothing of what is reported is known to any.
+    /// know that have run such jobs on them. Nothing of what is reported is known to any.
     ///
     /// # Errors
     /// If a day cannot be had, or a job cannot be run.
-    pub fn knowledge(&self, days: u32, contenders: &[Contender], threads: usize) -> Result<Knowledge, GridError> {
+    pub fn knowledge(
+        &self,
+        days: u32,
+        jobs: &[Job],
+        contenders: &[Contender],
+        threads: usize,
+    ) -> Result<Knowledge, GridError> {
         let named = |day, why| GridError::Source { day, site: "training".to_owned(), why };
         let day = |day| Ok((day, World::new(&self.day(day).map_err(|why| named(day, why))?)));
         let days: Vec<(u32, World)> = (1..=days).map(day).collect::<Result<_, _>>()?;
-        Knowledge::gained(&days, contenders, self.seed, threads)
+        Knowledge::gained(&days, jobs, contenders, self.seed, threads)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
-use super::grid::{Contender, Day, GridError, KONDO_JOBS, STARTS_S, reports};
+use super::grid::{Contender, Day, GridError, Job, STARTS_S, reports};
 use super::threads::in_parallel;
 use crate::world::{Run, Simulator, World};
 
@@ -56,6 +56,7 @@ impl Knowledge {
     /// If the scheduler does not take a job.
     pub(super) fn gained(
         days: &[(u32, World)],
+        jobs: &[Job],
         contenders: &[Contender],
         seed: u64,
         threads: usize,
@@ -64,20 +65,25 @@ impl Knowledge {
         let mut open: Vec<&Contender> = contenders.iter().filter(|who| !who.policy.is_empty()).collect();
         open.sort_by_key(|who| (&who.policy, who.checkpoint));
         open.dedup_by_key(|who| (&who.policy, who.checkpoint));
-        let own = in_parallel(threads, &open, |who| practise(hosts.clone(), days, who, seed));
+        let own = in_parallel(threads, &open, |who| practise(hosts.clone(), (days, jobs), who, seed));
         let key = |who: &Contender| (who.policy.clone(), who.checkpoint);
         let own = open.iter().zip(own).map(|(who, learned)| Ok((key(who), learned?)));
         Ok(Knowledge { own: own.collect::<Result<_, _>>()?, hosts })
     }
 }
 
-/// Runs jobs of every size on these days, one after the other, each with what was learned from those before it, and
+/// Runs a job of every size on each of these days, one after the other, each with what was learned from those before it, and
 /// keeps what they teach of predictions and of copies. What the hosts are like is known already.
-fn practise(mut known: Experience, days: &[(u32, World)], who: &Contender, seed: u64) -> Result<Experience, GridError> {
+fn practise(
+    mut known: Experience,
+    (days, jobs): (&[(u32, World)], &[Job]),
+    who: &Contender,
+    seed: u64,
+) -> Result<Experience, GridError> {
     let mut simulator = Simulator::default();
     for (day, world) in days {
-        let starts = Day::random(seed, *day, KONDO_JOBS.len(), STARTS_S).starts_s;
-        for (job, start_s) in KONDO_JOBS.iter().zip(&starts) {
+        let starts = Day::random(seed, *day, jobs.len(), STARTS_S).starts_s;
+        for (job, start_s) in jobs.iter().zip(&starts) {
             let run = Run {
                 checkpoint: who.checkpoint,
                 watch: reports(&who.policy),

@@ -16,20 +16,18 @@ use super::rows::{rows_csv, summary_csv};
 use super::svg::draw;
 use crate::availability::Model;
 use crate::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, KONDO_JOBS, Knowledge, Row, Site, Source,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge, Row, Site, Source,
     SourceError, TRAINING_DAYS, summarize,
 };
 use crate::world::{Outcome, Run, Simulator, World};
 
-/// Starts on a day.
-const PER_DAY: usize = 6;
 /// Budgets of copies for the frontier, in copies per task.
 const BUDGETS: [&str; 7] = ["0", "0.02", "0.05", "0.1", "0.15", "0.3", "100"];
 /// The same in a quick report.
 const FEW_BUDGETS: [&str; 3] = ["0", "0.05", "0.15"];
 
 /// How thorough a report is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// Of everything that is random.
     pub seed: u64,
@@ -39,8 +37,14 @@ pub struct Study {
     pub runs: usize,
     /// Starts of each cell of the other tables.
     pub side_runs: usize,
+    /// How many of them are on one day.
+    pub per_day: usize,
     /// From how many days schedulers learn.
     pub training_days: u32,
+    /// Hosts of each platform.
+    pub hosts: usize,
+    /// Sizes of jobs.
+    pub jobs: Vec<Job>,
     /// Whether the side tables are shortened.
     pub quick: bool,
 }
@@ -57,12 +61,22 @@ pub struct File {
 impl Study {
     /// More than a hundred starts of each cell, as the paper has.
     pub fn full(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, runs: 120, side_runs: 24, training_days: TRAINING_DAYS, quick: false }
+        Study {
+            seed,
+            threads,
+            runs: 120,
+            side_runs: 24,
+            per_day: 6,
+            training_days: TRAINING_DAYS,
+            hosts: HOSTS,
+            jobs: KONDO_JOBS.to_vec(),
+            quick: false,
+        }
     }
 
     /// A first look.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, runs: 12, side_runs: 2, training_days: 4, quick: true }
+        Study { runs: 12, side_runs: 2, per_day: 2, training_days: 4, quick: true, ..Study::full(seed, threads) }
     }
 }
 
@@ -103,7 +117,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     drawn.push(figures::clocks(study.seed));
     drawn.push(figures::frontier(&frontier.iter().map(|(_, copies, geo, _)| (*copies, *geo)).collect::<Vec<_>>()));
     drawn.sort_by(|a, b| a.name.cmp(&b.name));
-    let findings = Findings { study: *study, main, later, models, frontier };
+    let findings = Findings { study: study.clone(), main, later, models, frontier };
     files.push(File { name: "report.md".into(), text: text::report(&findings, &drawn) });
     files.extend(drawn.iter().flat_map(both));
     Ok(files)
@@ -119,13 +133,13 @@ fn both(figure: &Figure) -> [File; 2] {
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }
 
-fn generated(platform: &str, model: &str, seed: u64) -> Result<Generated, GridError> {
+fn generated(study: &Study, platform: &str, model: &str) -> Result<Generated, GridError> {
     let missing = || GridError::Source {
         day: FIRST_DAY,
         site: format!("{platform} ({model})"),
         why: SourceError("there is no platform or no model of this name".to_owned()),
     };
-    Generated::named(platform, model, seed, HOSTS).ok_or_else(missing)
+    Generated::named(platform, model, study.seed, study.hosts).ok_or_else(missing)
 }
 
 /// Every contender with every size of job on these platforms. Rows and summaries are kept as files where there is room
@@ -139,8 +153,8 @@ fn compare(
     files: Option<&mut Vec<File>>,
 ) -> Result<Table, GridError> {
     let sources: Vec<Generated> =
-        platforms.iter().map(|name| generated(name, model, study.seed)).collect::<Result<_, _>>()?;
-    let learn = |source: &Generated| source.knowledge(study.training_days, contenders, study.threads);
+        platforms.iter().map(|name| generated(study, name, model)).collect::<Result<_, _>>()?;
+    let learn = |source: &Generated| source.knowledge(study.training_days, &study.jobs, contenders, study.threads);
     let known: Vec<Knowledge> = sources.iter().map(learn).collect::<Result<_, _>>()?;
     let parts = platforms.iter().zip(sources.iter().zip(&known));
     let sites = parts.map(|(platform, (source, knowledge))| Site {
@@ -151,9 +165,9 @@ fn compare(
     });
     let grid = Grid {
         sites: sites.collect(),
-        jobs: KONDO_JOBS.to_vec(),
+        jobs: study.jobs.clone(),
         contenders: contenders.to_vec(),
-        days: Day::spread(study.seed, FIRST_DAY, runs, PER_DAY),
+        days: Day::spread(study.seed, FIRST_DAY, runs, study.per_day),
         foretell: true,
         seed: study.seed,
         threads: study.threads,
@@ -183,7 +197,7 @@ fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
 
 /// Figures 1 and 4: single runs on the first day.
 fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
-    let source = generated("sdsc", "default", study.seed)?;
+    let source = generated(study, "sdsc", "default")?;
     let missing = |why| GridError::Source { day: FIRST_DAY, site: "sdsc".into(), why };
     let world = World::new(&source.day(FIRST_DAY).map_err(missing)?);
     let start_s = Day::spread(study.seed, FIRST_DAY, 1, 1).first().map_or(0.0, |day| day.starts_s[0]);
