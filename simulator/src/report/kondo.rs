@@ -154,7 +154,8 @@ fn compare(
 ) -> Result<Table, GridError> {
     let sources: Vec<Generated> =
         platforms.iter().map(|name| generated(study, name, model)).collect::<Result<_, _>>()?;
-    let learn = |source: &Generated| source.knowledge(study.training_days, &study.jobs, contenders, study.threads);
+    let learners: Vec<Contender> = contenders.iter().filter(|who| learns(who)).cloned().collect();
+    let learn = |source: &Generated| source.knowledge(study.training_days, &study.jobs, &learners, study.threads);
     let known: Vec<Knowledge> = sources.iter().map(learn).collect::<Result<_, _>>()?;
     let parts = platforms.iter().zip(sources.iter().zip(&known));
     let sites = parts.map(|(platform, (source, knowledge))| Site {
@@ -179,6 +180,11 @@ fn compare(
         files.push(File { name: "summary.csv".into(), text: summary_csv(&grid, &summaries) });
     }
     Ok(Table::new(&grid, rows))
+}
+
+/// Whether a contender's own past matters: to its decisions, or to the predictions that are reported.
+fn learns(who: &Contender) -> bool {
+    COVERED.contains(&&*who.label) || scheduler::policy::parse(&who.policy).is_ok_and(|row| row.reports().is_some())
 }
 
 /// What ours reaches with each budget of copies, over all platforms.
