@@ -8,6 +8,7 @@ mod jobs;
 mod kills;
 mod owner;
 mod processes;
+mod research;
 
 use std::time::Duration;
 
