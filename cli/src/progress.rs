@@ -33,7 +33,11 @@ impl Progress {
     /// Shows the jobs as they are.
     pub(crate) fn show(&mut self, jobs: &[JobView]) {
         let counts = sum(jobs);
-        let text = line(&counts, jobs.iter().filter_map(|job| job.predicted_finish).max(), when::now());
+        let text = line(
+            &counts,
+            jobs.iter().filter_map(|job| job.predicted.map(|forecast| forecast.finish)).max(),
+            when::now(),
+        );
         match self {
             Progress::Bar(bar) => {
                 if bar.length() == Some(0) {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::SHORTEST_INTERVAL;
 use crate::content::BlobRef;
 use crate::idset::IdSet;
 use crate::path::PortablePath;
@@ -64,6 +65,8 @@ pub struct CommandSpec {
     pub stdout: Capture,
     /// What becomes of its standard error.
     pub stderr: Capture,
+    /// How often a task's state is saved while it runs; never where there is none. Goes with [`Rules::checkpoint`].
+    pub checkpoint: Option<Span>,
 }
 
 /// A file of the submitter's that each task, or one task each, reads.
@@ -174,6 +177,12 @@ pub enum BadJob {
     /// `stdin` names no input.
     #[error("standard input is to be `{0}`, but no input has that name")]
     Stdin(String),
+    /// The rules and the work do not say the same of checkpoints.
+    #[error("{}", if *.0 { "the job is to keep its tasks' states, but they run no command that says how often" } else { "the job's command says how often states are kept, but its rules say that none are" })]
+    CheckpointRule(bool),
+    /// Checkpoints more often than makes sense.
+    #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]
+    CheckpointInterval(Span),
 }
 
 impl JobSpec {
@@ -198,10 +207,14 @@ impl JobSpec {
         if self.tasks.items.iter().any(|item| item.contains('\0')) {
             return Err(BadJob::ZeroByte("an item"));
         }
-        match &self.work {
-            Work::Noop => Ok(()),
-            Work::Command(command) => command.check(tasks),
-        }
+        let saves = match &self.work {
+            Work::Noop => false,
+            Work::Command(command) => {
+                command.check(tasks)?;
+                command.checkpoint.is_some()
+            }
+        };
+        if saves == self.rules.checkpoint { Ok(()) } else { Err(BadJob::CheckpointRule(self.rules.checkpoint)) }
     }
 }
 
@@ -227,7 +240,7 @@ impl CommandSpec {
     /// A command without files or environment.
     pub fn new(argv: Vec<Template>) -> Self {
         let (env, inputs, outputs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { argv, env, inputs, outputs, stdin: None, stdout: Capture::Keep, stderr: Capture::Keep }
+        Self { argv, env, inputs, outputs, stdin: None, stdout: Capture::Keep, stderr: Capture::Keep, checkpoint: None }
     }
 
     /// Every blob that must be there before the job can run.
@@ -265,6 +278,9 @@ impl CommandSpec {
             if let Source::PerTask(blobs) = &input.source {
                 one_per_task(tasks, "files for an input", blobs.len())?;
             }
+        }
+        if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
+            return Err(BadJob::CheckpointInterval(every));
         }
         match &self.stdin {
             Some(stdin) if !self.inputs.iter().any(|input| input.name == *stdin) => {
@@ -310,6 +326,9 @@ mod tests {
         assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
         assert_eq!(with(|c| c.env.push(("A=B".into(), "".parse().unwrap()))), BadJob::EnvName("A=B".into()));
         assert_eq!(with(|c| c.stdin = "x".parse().ok()), BadJob::Stdin("x".into()));
+        let often = |c: &mut CommandSpec| c.checkpoint = Some(Span::from_millis(10));
+        assert_eq!(with(often), BadJob::CheckpointInterval(Span::from_millis(10)));
+        assert_eq!(with(|c| c.checkpoint = Some(Span::from_secs(9))), BadJob::CheckpointRule(false));
         let mut c = command();
         c.inputs = vec![input("../up")];
         assert!(matches!(job(Work::Command(c.clone())).check(), Err(BadJob::InputName(_))));

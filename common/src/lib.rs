@@ -4,11 +4,13 @@
 //! What is not here: input and output, async, clocks and randomness. Every value is made from arguments.
 
 pub mod attempt;
+pub mod checkpoint;
 pub mod content;
 pub mod host;
 pub mod ids;
 pub mod idset;
 pub mod job;
+pub mod journal;
 pub mod path;
 pub mod selector;
 pub mod template;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Stream;
+use crate::checkpoint::Saved;
 use crate::content::BlobRef;
 use crate::host::HostFacts;
 use crate::ids::{AttemptId, HostId, JobId, TaskId};
@@ -183,11 +184,20 @@ pub struct JobView {
     /// When its last task was settled.
     pub finished: Option<Time>,
     /// When it is expected to be finished, while it is not.
-    pub predicted_finish: Option<Time>,
+    pub predicted: Option<Forecast>,
     /// The makespan that was predicted when its first attempt was assigned, or as soon as a prediction was possible.
     pub predicted_makespan: Option<Span>,
     /// Why it is in its state, where that needs saying.
     pub reason: Option<String>,
+}
+
+/// When something is expected to be finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// The best guess.
+    pub finish: Time,
+    /// The earliest and the latest time between which it lies with a chance of 80 %, where that can be said.
+    pub interval: Option<(Time, Time)>,
 }
 
 /// A task with its attempts.
@@ -232,6 +242,12 @@ pub struct AttemptView {
     pub exit_code: Option<i32>,
     /// Why it was started (a retry, a duplicate) and why it ended as it did.
     pub reason: Option<String>,
+    /// The saved state that it was given to start from.
+    pub started_from: Option<Saved>,
+    /// The newest state that it has saved.
+    pub saved: Option<Saved>,
+    /// What was wrong with a state: not saved, or not used.
+    pub checkpoint_problem: Option<String>,
 }
 
 /// What an attempt left.
@@ -313,6 +329,19 @@ pub struct ExplainView {
     pub waiting: Vec<(String, String)>,
     /// Each host's name with why it takes none of them.
     pub hosts: Vec<(String, String)>,
+    /// Live attempts that are copies of other live ones.
+    pub duplicates: Vec<DuplicateView>,
+}
+
+/// A live copy of a live attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DuplicateView {
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// Its host's name.
+    pub host: String,
+    /// Why it was started.
+    pub why: String,
 }
 
 #[cfg(test)]

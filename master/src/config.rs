@@ -1,7 +1,7 @@
 //! What can be set of a master, and the defaults. `configs/master.toml` says the same with words beside each key.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::Span;
@@ -33,6 +33,8 @@ pub struct Config {
     pub content_grace: Interval,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
+    /// Where the scheduler's events and effects are written down, if anywhere.
+    pub record: Option<PathBuf>,
 }
 
 /// A duration in a configuration file.
@@ -92,6 +94,7 @@ impl Default for Config {
             prefetch: Interval(Duration::from_millis(100)),
             content_grace: seconds(60 * 60),
             max_blob_bytes: 64 << 30,
+            record: None,
         }
     }
 }

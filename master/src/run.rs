@@ -75,6 +75,8 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     tokio::select! {
         () = &mut shutdown => {
             tracing::info!("shutting down");
+            // A core that has stopped has said so where its end is looked at.
+            let _ = state.core.ask(crate::core::Core::write_experience).await;
             endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down");
             tasks.shutdown().await;
             let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;

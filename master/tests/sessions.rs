@@ -3,21 +3,24 @@
 
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::attempt::{Completion, Held, Outcome, Phase, Stream};
+use common::checkpoint::{Manifest, Saved, SavedFile, Saving};
 use common::host::{Confinement, HostFacts, OwnerState};
 use common::job::{CommandSpec, Input, Rules, Source, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
-use common::view::{HostState, JobState};
+use common::view::{HostState, JobState, TaskView};
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::stream::Open;
-use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
+use common::wire::worker::{Assignment, Delivery, Errand, ToMaster, ToWorker};
 use common::wire::{RefusalCode, Versions};
-use common::{AttemptId, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
+use common::{AttemptId, BlobRef, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
 use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
 use master::{Config, Interval};
+use scheduler::Event;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -27,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Master {
     dir: tempfile::TempDir,
     content_grace: Duration,
+    record: Option<PathBuf>,
     running: Option<Running>,
 }
 
@@ -34,8 +38,12 @@ type Running = (oneshot::Sender<()>, JoinHandle<Result<(), master::MasterError>>
 
 impl Master {
     async fn start() -> Self {
-        let mut master =
-            Self { dir: tempfile::tempdir().unwrap(), content_grace: Duration::from_secs(3_600), running: None };
+        let mut master = Self {
+            dir: tempfile::tempdir().unwrap(),
+            content_grace: Duration::from_secs(3_600),
+            record: None,
+            running: None,
+        };
         master.again().await;
         master
     }
@@ -50,6 +58,7 @@ impl Master {
             suspect_after: interval(60_000),
             lease: interval(120_000),
             content_grace: Interval(self.content_grace),
+            record: self.record.clone(),
             ..Config::default()
         };
         let address = self.dir.path().join("master/address");
@@ -125,7 +134,7 @@ fn hello(held: Vec<Held>) -> ToMaster {
         os: "test".into(),
         confinement: Confinement::Process,
     };
-    ToMaster::Hello { versions: Versions::ours(), facts, owner: OwnerState::Away, held }
+    ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
 }
 
 struct Worker {
@@ -450,7 +459,7 @@ async fn a_drained_host_stays_drained_over_a_restart() {
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
     // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned before it.
-    worker.control.tx.send(&ToMaster::Heartbeat { owner: OwnerState::Away, held: Vec::new() }).await.unwrap();
+    worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() }).await.unwrap();
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     assert!(worker.waiting.is_empty());
     master.admin().await.ask(&Request::Undrain { host: "pc".into() }).await.unwrap();
@@ -486,13 +495,178 @@ async fn a_stream_that_says_nothing_or_ends_early_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let admin = master.admin().await;
+    for (id, over_hello) in [(1, false), (2, true)] {
+        let (job, _) = submit(&admin, id, &noops(1)).await.unwrap();
+        let mut worker = master.worker(&pc, Vec::new()).await;
+        let attempt = worker.assignments(1).await.remove(0).attempt;
+        let held = vec![held(attempt)];
+        let only = Selector::Ids(IdSet::from_range(job.0, job.0));
+        if over_hello {
+            worker.connection.close("away").await;
+            admin.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
+            let worker = master.worker(&pc, held).await;
+            assert!(matches!(&worker.welcome, ToWorker::Welcome { abandon, .. } if *abandon == [attempt]));
+        } else {
+            admin.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
+            assert!(matches!(worker.next().await, ToWorker::Stop { attempts, .. } if attempts == [attempt]), "at once");
+            // As if it had not arrived.
+            worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held }).await.unwrap();
+            assert!(matches!(worker.next().await, ToWorker::Beat { abandon } if abandon == [attempt]));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
+    let master = Master::start().await;
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    for (id, row) in (1..).zip(scheduler::catalogue()) {
+        // Others of the catalogue wait for more hosts first.
+        if !matches!(row.name, "DESKGRID" | "FCFS" | "PRI-CR") {
+            continue;
+        }
+        let rules = Rules { policy: row.name.to_owned(), ..Rules::default() };
+        submit(&master.admin().await, id, &JobSpec { rules, ..noops(1) }).await.unwrap();
+        let assignment = worker.assignments(1).await.remove(0);
+        assert_eq!(assignment.report_every, row.reports(), "{}", row.name);
+        worker.deliver(assignment.attempt).await;
+        worker.acknowledged(assignment.attempt).await;
+    }
+}
+
+/// A job of one task that keeps its state.
+fn saving_job() -> JobSpec {
+    let mut command = CommandSpec::new(vec!["work".parse().unwrap()]);
+    command.checkpoint = Some(Span::from_secs(30));
+    let rules = Rules { checkpoint: true, ..Rules::default() };
+    JobSpec { work: Work::Command(command), rules, ..noops(1) }
+}
+
+/// From which state the assignment starts.
+fn from(assignment: &Assignment) -> Option<Saved> {
+    match &assignment.work {
+        Errand::Command(command) => command.checkpoint.expect("it is to save").from,
+        Errand::Noop => panic!("no command"),
+    }
+}
+
+impl Worker {
+    async fn saved(&mut self, attempt: AttemptId, sequence: u32, saving: Saving) {
+        self.control.tx.send(&ToMaster::Checkpoint { attempt, sequence, saving }).await.unwrap();
+    }
+
+    async fn put(&self, bytes: &[u8]) -> BlobRef {
+        let blob = link::content::hash_bytes(bytes);
+        within(link::content::put_bytes(&self.connection, bytes, blob)).await.unwrap();
+        blob
+    }
+
+    /// Gives the attempt back, and takes the next one of its task.
+    async fn again(&mut self, attempt: AttemptId) -> Assignment {
+        self.control.tx.send(&ToMaster::Returned { attempts: vec![attempt], why: "test".into() }).await.unwrap();
+        self.assignments(1).await.remove(0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let (job, _) = submit(&master.admin().await, 1, &saving_job()).await.unwrap();
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let list = |blob| Manifest { files: vec![SavedFile { path: "step".parse().unwrap(), blob }] }.to_bytes().unwrap();
+    let first = worker.assignments(1).await.remove(0);
+    assert_eq!(from(&first), None);
+
+    // A list without its file, a list that is none, and one that is not there count for nothing.
+    let partial = worker.put(&list(link::content::hash_bytes(b"never sent"))).await;
+    let broken = worker.put(b"\x05").await;
+    for (sequence, manifest) in [(1, partial), (2, broken), (3, link::content::hash_bytes(b"nor this"))] {
+        worker.saved(first.attempt, sequence, Saving::Complete(manifest)).await;
+    }
+    let second = worker.again(first.attempt).await;
+    assert_eq!(from(&second), None);
+
+    let content = worker.put(b"half way").await;
+    let whole = worker.put(&list(content)).await;
+    worker.saved(second.attempt, 4, Saving::Complete(whole)).await;
+    // Late words of an earlier attempt, and of one that was never given out, change nothing.
+    worker.saved(first.attempt, 9, Saving::Complete(worker.put(&list(worker.put(b"older").await)).await)).await;
+    let stranger = AttemptId { number: 9, ..first.attempt };
+    worker.saved(stranger, 1, Saving::Complete(worker.put(&list(worker.put(b"strange").await)).await)).await;
+    let third = worker.again(second.attempt).await;
+    let saved = from(&third).expect("a whole state");
+    assert_eq!((saved.number, saved.sequence, saved.files, saved.bytes, saved.manifest), (2, 4, 1, 8, whole));
+
+    // Also after a restart; and with the end of the task it goes.
+    master.stop().await;
+    master.again().await;
+    let mut worker = master.worker(&pc, vec![held(third.attempt)]).await;
+    let fourth = worker.again(third.attempt).await;
+    assert_eq!(from(&fourth), Some(saved));
+    worker.saved(fourth.attempt, 0, Saving::FromScratch("test".into())).await;
+    worker.deliver(fourth.attempt).await;
+    worker.acknowledged(fourth.attempt).await;
+    let view = task(&master.admin().await, job).await;
+    let last = &view.attempts[3];
+    assert!(
+        last.started_from.is_none() && last.reason.as_ref().is_some_and(|r| r.contains("from scratch")),
+        "{last:?}"
+    );
+    assert_eq!((view.attempts[2].started_from, view.attempts[1].saved), (Some(saved), Some(saved)));
+    let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
+    let left = "SELECT (SELECT COUNT(*) FROM checkpoint) + (SELECT COUNT(*) FROM checkpoint_blob)";
+    assert_eq!(store.query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+async fn task(client: &Client, job: JobId) -> TaskView {
+    let request = Request::Tasks { job, tasks: Selector::All, states: Vec::new() };
+    match within(client.ask(&request)).await.unwrap().remove(0) {
+        Reply::Tasks(mut tasks) => tasks.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_read() {
+    let mut master = Master::start().await;
+    let worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    worker.connection.close("away").await;
+    let store = master.dir.path().join("master/store.sqlite");
+    let begins = |master: &Master| {
+        let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
+        let run = scheduler::record::read(&bytes).unwrap().pop().unwrap();
+        let kind = |event: &Event| match event {
+            Event::Learned(_) => "learned",
+            Event::HostKnown { .. } => "known",
+            _ => "other",
+        };
+        run.steps.iter().map(|step| kind(&step.event)).collect::<Vec<_>>()
+    };
+    for (name, expected) in [("first", vec!["learned", "known"]), ("second", vec!["known"])] {
+        master.stop().await;
+        if name == "second" {
+            let store = rusqlite::Connection::open(&store).unwrap();
+            assert_eq!(store.execute("UPDATE meta SET value = x'FF' WHERE key = 'experience'", []).unwrap(), 1);
+        }
+        master.record = Some(master.dir.path().join(name));
+        master.again().await;
+        assert_eq!(begins(&master), expected, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_old_program_is_told_what_to_upgrade() {
     let master = Master::start().await;
     let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker).await.unwrap();
     let mut control = connection.open(&Open::Control).await.unwrap();
-    let ToMaster::Hello { facts, owner, held, .. } = hello(Vec::new()) else { unreachable!() };
+    let ToMaster::Hello { facts, status, held, .. } = hello(Vec::new()) else { unreachable!() };
     let versions = Versions { min: 0, max: 0, program: "0.0.9".into() };
-    control.tx.send(&ToMaster::Hello { versions, facts, owner, held }).await.unwrap();
+    control.tx.send(&ToMaster::Hello { versions, facts, status, held }).await.unwrap();
     let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),

@@ -25,8 +25,15 @@ const SEARCHES_PER_TASK: f64 = 60.0;
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
 /// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
-const ENDGAME: f64 = 0.1;
-const ENDGAME_PRICE: f64 = 0.4;
+const ENDGAME: f64 = 0.4;
+const ENDGAME_PRICE: f64 = 0.25;
+/// Lookahead counts on so many more tasks, since some will fail, and takes hosts that are done so much later than the
+/// planned end, so that it can choose among them.
+const RESERVE: f64 = 1.05;
+const SLACK: f64 = 1.1;
+
+/// What a loss costs beside a start where tasks keep their state, in seconds: what was done since the last report.
+const LOST_WITH_STATE_S: f64 = 30.0;
 
 /// A free slot, and how long a task takes there, in seconds.
 #[derive(Clone, Copy)]
@@ -60,10 +67,10 @@ impl<'a> Starter<'a> {
         let waiting = job.waiting();
         let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(work_s);
-        let end_s = 1.0 + self.queue_end_s(job, work_s, &slots);
+        let end_s = 1.0 + SLACK * self.queue_end_s(job, work_s, &slots);
         let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
         if good.len() as u64 > waiting {
-            good = self.ranked(good, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
+            good = self.ranked(good, job, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
         }
         for host in good {
             let Some((index, why)) = job.pop_waiting() else { return true };
@@ -84,7 +91,7 @@ impl<'a> Starter<'a> {
         if mean_s >= LEAST_TASK_S {
             let unsettled = job.scene(self.now, self.settings, self.hosts).unsettled as f64;
             let slots = self.hosts.index.usable_slots.max(1) as f64;
-            job.plan.class = Some(JobClass::of(unsettled / slots, mean_s));
+            job.plan.class = Some(JobClass::of(unsettled / slots, mean_s, job.rules.checkpoint));
         }
     }
 
@@ -105,13 +112,15 @@ impl<'a> Starter<'a> {
     }
 
     /// Ready hosts, the best one first; one that is named twice is there twice.
-    fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, work_s: f64, mean_s: f64) -> Vec<Ready> {
-        let curves = self.foresight.curves();
+    fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, job: &Job, work_s: f64, mean_s: f64) -> Vec<Ready> {
+        let (curves, start_s) = (self.foresight.curves(), self.settings.start_cost.secs());
         let of = |id: HostId| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             let law = Law::of(task_s, Foresight::place(host, self.now), curves);
-            let key = expected_s(task_s, mean_s, &law, curves);
+            // With its state kept, a task that is lost has little more to do than to start anew.
+            let restart_s = if job.rules.checkpoint { start_s + LOST_WITH_STATE_S } else { 0.5 * task_s + mean_s };
+            let key = expected_s(task_s, restart_s, &law, curves);
             Some(Ready { host: id, task_s, key, law })
         };
         let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
@@ -133,7 +142,7 @@ impl<'a> Starter<'a> {
         {
             return end.since(self.now).secs();
         }
-        let end_s = self.completion_s(work_s, free, job.waiting(), least_s);
+        let end_s = self.completion_s(work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.queue_end = Some((after(end_s), after(TICK_S)));
         end_s
@@ -162,7 +171,7 @@ impl<'a> Starter<'a> {
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
         job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
-        let ready = self.ranked(self.hosts.index.ready.by_since(), work_s, task_s);
+        let ready = self.ranked(self.hosts.index.ready.by_since(), job, work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
         let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);

@@ -6,7 +6,7 @@ use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
 use serde::{Deserialize, Serialize};
 
-use crate::experience::{Experience, TrackRecord};
+use crate::experience::{Experience, Habit, TrackRecord};
 
 /// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
 /// a panic.
@@ -55,6 +55,8 @@ pub enum Event {
         speed: Speed,
         /// How it was available, where that is known.
         record: Option<TrackRecord>,
+        /// What it did lately.
+        habit: Habit,
     },
     /// What was learned of hosts in general on earlier days, to go on from. Comes before anything else.
     Learned(Box<Experience>),

@@ -17,6 +17,42 @@ pub struct TrackRecord {
     pub rate: f64,
 }
 
+/// What a host and its owner have done lately, such as since the morning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Habit {
+    /// How often the owner came.
+    pub turns: f64,
+    /// For how long tasks could run, in seconds.
+    pub away_s: f64,
+    /// How often the host went down.
+    pub failures: f64,
+    /// For how long it was up, in seconds.
+    pub up_s: f64,
+}
+
+/// How much more often than others a host is disturbed and goes down, as factors of the rates that hosts have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Temper {
+    pub(crate) suspension: f64,
+    pub(crate) failure: f64,
+}
+
+impl Temper {
+    /// A host like all others.
+    pub(crate) const COMMON: Self = Self { suspension: 1.0, failure: 1.0 };
+
+    /// What a host's habit says, as far as so few events can.
+    pub(crate) fn of(habit: &Habit, curves: &Curves) -> Self {
+        let factor = |events: f64, seen_s: f64, rate: f64, weight: f64, power: f64| {
+            ((events + weight) / (seen_s * rate + weight)).powf(power)
+        };
+        Self {
+            suspension: factor(habit.turns, habit.away_s, curves.suspension_rate, 1.0, 1.0),
+            failure: factor(habit.failures, habit.up_s, curves.failure_rate, 4.0, 0.5),
+        }
+    }
+}
+
 /// What hosts have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experience {
@@ -63,10 +99,13 @@ impl Experience {
     pub(crate) fn curves(&self) -> Curves {
         let resumption = self.resumption.curve();
         let suspension = self.suspension.curve();
+        let rate = |table: &LifeTable| table.events() / table.exposure_s();
         let stretch = 1.0 + resumption.mean_s() / suspension.mean_s();
         Curves {
             failure: self.failure.curve(),
             suspension,
+            suspension_rate: rate(&self.suspension),
+            failure_rate: rate(&self.failure),
             stretch,
             resumption: Tabulated::of(&resumption),
             cpu: (self.cpu.1 / self.cpu.0).clamp(0.05, 1.0),
@@ -84,6 +123,9 @@ pub(crate) struct Curves {
     /// The part of a processor that tasks get while they can run, on average.
     pub(crate) cpu: f64,
     pub(crate) mean_suspension_s: f64,
+    /// Events per second, whatever the age.
+    pub(crate) suspension_rate: f64,
+    pub(crate) failure_rate: f64,
     /// By how much suspensions lengthen what runs, as a factor.
     pub(crate) stretch: f64,
 }
@@ -121,11 +163,12 @@ const SETTLING: f64 = 4.0;
 pub struct JobClass(usize);
 
 impl JobClass {
-    /// The class of a job with so many tasks for each host, each of which takes so long on a mean host.
-    pub fn of(tasks_per_host: f64, task_s: f64) -> Self {
+    /// The class of a job with so many tasks for each host, each of which takes so long on a mean host and perhaps keeps
+    /// its state.
+    pub fn of(tasks_per_host: f64, task_s: f64, keeps: bool) -> Self {
         let crowd = CROWD_ENDS.partition_point(|end| *end <= tasks_per_host);
         let length = LENGTH_ENDS_S.partition_point(|end| *end <= task_s);
-        Self(crowd * (LENGTH_ENDS_S.len() + 1) + length)
+        Self((usize::from(keeps) * FIRST_PRICES.len() + crowd) * (LENGTH_ENDS_S.len() + 1) + length)
     }
 }
 

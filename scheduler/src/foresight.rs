@@ -6,7 +6,7 @@ use common::attempt::Phase;
 use common::host::OwnerState;
 use common::{Span, Time};
 
-use crate::experience::{Curves, Experience};
+use crate::experience::{Curves, Experience, Temper};
 use crate::host::{Host, Liveness, Load};
 use crate::job::Job;
 use crate::laws::{Law, Place};
@@ -62,17 +62,25 @@ impl Foresight {
     }
 
     /// The host went down at `at`.
-    pub(crate) fn on_failure(&mut self, host: &Host, at: Time) {
+    pub(crate) fn on_failure(&mut self, host: &mut Host, at: Time) {
         let (from, to) = (age_s(host.up_since, host.up_seen), age_s(host.up_since, at));
         self.experience.failure.observe(from, to, true);
+        host.habit.failures += 1.0;
+        host.habit.up_s += to - from;
         self.observe_owner(host, at, false);
         self.note();
+        host.temper = Temper::of(&host.habit, self.curves());
     }
 
     /// The owner came or went at `at`.
-    pub(crate) fn on_owner_turned(&mut self, host: &Host, at: Time) {
+    pub(crate) fn on_owner_turned(&mut self, host: &mut Host, at: Time) {
+        if host.owner == OwnerState::Away {
+            host.habit.turns += 1.0;
+            host.habit.away_s += age_s(host.owner_seen, at);
+        }
         self.observe_owner(host, at, true);
         self.note();
+        host.temper = Temper::of(&host.habit, self.curves());
     }
 
     fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
@@ -121,6 +129,7 @@ impl Foresight {
             up_s: age_s(host.up_since, now),
             owner_s: age_s(host.owner_since, now),
             suspended: host.owner != OwnerState::Away,
+            temper: host.temper,
         }
     }
 

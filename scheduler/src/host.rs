@@ -8,7 +8,7 @@ use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::effect::{CopyReason, Effect};
-use crate::experience::TrackRecord;
+use crate::experience::{Habit, Temper, TrackRecord};
 use crate::fleet::Fleet;
 use crate::policy::placement::ReadyHosts;
 
@@ -20,6 +20,9 @@ pub(crate) struct Host {
     pub(crate) speed: Speed,
     /// How it was available on earlier days.
     pub(crate) record: Option<TrackRecord>,
+    /// What it did lately, and what follows from that.
+    pub(crate) habit: Habit,
+    pub(crate) temper: Temper,
     pub(crate) owner: OwnerState,
     /// The part of a slot's processor that tasks can have, as last said.
     pub(crate) cpu: f64,
@@ -137,6 +140,8 @@ impl Host {
             slots: 0,
             speed: Speed::REFERENCE,
             record: None,
+            habit: Habit::default(),
+            temper: Temper::COMMON,
             owner: OwnerState::Away,
             cpu: 1.0,
             up_since: now,

@@ -5,7 +5,7 @@ use common::host::{OwnerState, Status};
 use common::{AttemptId, HostId, Span, Speed, Time};
 
 use crate::effect::{CopyReason, Effect, EndReason};
-use crate::experience::TrackRecord;
+use crate::experience::{Habit, Temper, TrackRecord};
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::job::{EndedCopy, Jobs, LiveCopy};
 use crate::scheduler::Scheduler;
@@ -53,9 +53,12 @@ impl Scheduler {
     }
 
     /// What earlier days say of it.
-    pub(crate) fn on_host_known(&mut self, id: HostId, speed: Speed, record: Option<TrackRecord>) {
+    pub(crate) fn on_host_known(&mut self, id: HostId, speed: Speed, record: Option<TrackRecord>, habit: Habit) {
         let host = self.hosts.entry(id, self.now);
-        (host.speed, host.record) = (speed, record);
+        (host.speed, host.record, host.habit) = (speed, record, habit);
+        if habit != Habit::default() {
+            host.temper = Temper::of(&habit, self.foresight.curves());
+        }
         self.hosts.count(id);
     }
 

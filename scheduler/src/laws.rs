@@ -1,7 +1,7 @@
 //! When will an attempt be done? Probability laws of live and of possible attempts, from what its host last said and
 //! from how long hosts and owners stay. What is not here: what follows from them.
 
-use crate::experience::Curves;
+use crate::experience::{Curves, Temper};
 
 /// The law of one attempt's end. Times are in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,16 +24,18 @@ pub(crate) struct Place {
     /// For how long its owner has been as now.
     pub(crate) owner_s: f64,
     pub(crate) suspended: bool,
+    /// How its host differs from others.
+    pub(crate) temper: Temper,
 }
 
 impl Law {
     /// The law of an attempt that needs `left_s` more where it is, suspensions not counted.
     pub(crate) fn of(left_s: f64, place: Place, curves: &Curves) -> Self {
-        let alive = curves.failure.survival(place.up_s, left_s);
+        let alive = curves.failure.survival_times(place.up_s, left_s, place.temper.failure);
         if place.suspended {
             return Self { end_s: left_s, alive, undisturbed: 0.0, suspended_s: Some(place.owner_s) };
         }
-        let undisturbed = curves.suspension.survival(place.owner_s, left_s);
+        let undisturbed = curves.suspension.survival_times(place.owner_s, left_s, place.temper.suspension);
         Self { end_s: left_s, alive, undisturbed, suspended_s: None }
     }
 

@@ -20,6 +20,7 @@ mod pace;
 mod plan;
 pub mod policy;
 pub mod predict;
+pub mod record;
 mod scheduler;
 mod settings;
 mod survival;

@@ -72,7 +72,7 @@ impl Scheduler {
                 self.on_host_joined(host, slots, speed, status, &held, fx);
             }
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
-            Event::HostKnown { host, speed, record } => self.on_host_known(host, speed, record),
+            Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
             Event::Learned(experience) => self.foresight = Foresight::from(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),

@@ -41,6 +41,11 @@ impl LifeTable {
         self.events.iter().sum()
     }
 
+    /// Time seen, in seconds, that of the prior included.
+    pub fn exposure_s(&self) -> f64 {
+        self.exposure_s.iter().sum()
+    }
+
     /// The survival curve that follows.
     pub fn curve(&self) -> Curve {
         let mut hazard = Vec::with_capacity(ENTRIES);
@@ -86,7 +91,12 @@ impl Curve {
 
     /// The probability that what has lasted `age_s` lasts for `more_s` more.
     pub fn survival(&self, age_s: f64, more_s: f64) -> f64 {
-        (self.hazard(age_s) - self.hazard(age_s + more_s)).exp()
+        self.survival_times(age_s, more_s, 1.0)
+    }
+
+    /// The same where the event comes so many times as often.
+    pub fn survival_times(&self, age_s: f64, more_s: f64, factor: f64) -> f64 {
+        (factor * (self.hazard(age_s) - self.hazard(age_s + more_s))).exp()
     }
 
     /// The mean life of something new, in seconds.

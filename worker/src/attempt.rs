@@ -4,6 +4,7 @@
 //! machine's business.
 
 mod capture;
+pub(crate) mod checkpoint;
 mod collect;
 
 use std::collections::BTreeMap;
@@ -13,9 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
+use link::Connection;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Pinned};
@@ -24,6 +28,7 @@ use crate::machine::{Ending, Event};
 use crate::os::{self, Launch, Launcher, Process, Report, Status, files};
 use crate::spool::blobs::Blobs;
 use capture::Capture;
+use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, Wanted};
 
 /// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names it.
@@ -42,6 +47,8 @@ pub(crate) enum Order {
     Start,
     /// To the command's tree.
     Tree(os::Order),
+    /// Save the state once more when the command has ended.
+    Save,
     /// End, wherever it is, and keep nothing.
     Drop,
 }
@@ -51,10 +58,14 @@ pub(crate) struct Workshop {
     launcher: Launcher,
     cache: Arc<Cache>,
     blobs: Arc<Blobs>,
+    master: watch::Receiver<Option<Connection>>,
     root: PathBuf,
     config: Config,
     serial: AtomicU64,
 }
+
+/// Tells the worker's loop what happened.
+pub(crate) type Say = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// The attempt was told to end and to keep nothing.
 struct Dropped;
@@ -66,11 +77,12 @@ impl Workshop {
         launcher: Launcher,
         cache: Arc<Cache>,
         blobs: Arc<Blobs>,
+        master: watch::Receiver<Option<Connection>>,
         config: Config,
     ) -> io::Result<Self> {
         empty(&root)?;
         link::files::private_dir(&root)?;
-        Ok(Self { launcher, cache, blobs, root, config, serial: AtomicU64::new(0) })
+        Ok(Self { launcher, cache, blobs, master, root, config, serial: AtomicU64::new(0) })
     }
 
     /// A place for the next attempt, never used before.
@@ -80,7 +92,7 @@ impl Workshop {
     }
 
     /// Makes the attempt, tells what happens, and leaves nothing in `dir`.
-    pub(crate) async fn attempt<T: From<Event> + Send>(
+    pub(crate) async fn attempt<T: From<Event> + Send + 'static>(
         self: Arc<Self>,
         id: AttemptId,
         command: Box<Command>,
@@ -88,7 +100,7 @@ impl Workshop {
         mut orders: UnboundedReceiver<Order>,
         tell: UnboundedSender<T>,
     ) {
-        let say = |event: Event| drop(tell.send(event.into()));
+        let say: Say = Arc::new(move |event: Event| drop(tell.send(event.into())));
         let ending = match self.make(id, *command, &dir, &mut orders, &say).await {
             Ok(ending) => ending,
             Err(Dropped) => Ending::bare(Outcome::Stopped),
@@ -103,7 +115,7 @@ impl Workshop {
         mut command: Command,
         dir: &Path,
         orders: &mut UnboundedReceiver<Order>,
-        say: &(dyn Fn(Event) + Sync),
+        say: &Say,
     ) -> Result<Ending, Dropped> {
         let not_started = |why: String| Ok(Ending::bare(Outcome::NotStarted(why)));
         let wanted = match Wanted::new(std::mem::take(&mut command.outputs)) {
@@ -125,6 +137,16 @@ impl Workshop {
         if let Err(why) = staged {
             return not_started(why);
         }
+        let checkpoint = command.checkpoint;
+        if let Some(Checkpointing { from, .. }) = checkpoint {
+            let restored = tokio::select! {
+                restored = self.restore(id, from, dir, say) => restored,
+                () = until_dropped(orders) => return Err(Dropped),
+            };
+            if let Err(error) = restored {
+                return not_started(format!("its checkpoint directory cannot be made: {error}"));
+            }
+        }
         say(Event::Staged(id));
         match orders.recv().await {
             Some(Order::Start) => {}
@@ -135,7 +157,34 @@ impl Workshop {
             Ok(process) => process,
             Err(error) => return not_started(format!("the worker's helper process failed: {error}")),
         };
-        self.follow(id, process, dir, wanted, orders, say).await
+        let keeper = checkpoint.map(|checkpoint| self.keeper(id, checkpoint, dir, say));
+        self.follow(id, process, keeper, (dir, wanted), orders, say).await
+    }
+
+    /// Places the state that the attempt starts from, or says that it starts from nothing, and why.
+    async fn restore(&self, id: AttemptId, from: Option<Saved>, dir: &Path, say: &Say) -> io::Result<()> {
+        let dir = dir.join(CHECKPOINT_DIR);
+        if let Err(why) = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await? {
+            tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
+            say(Event::Saving(id, 0, Saving::FromScratch(why)));
+        }
+        Ok(())
+    }
+
+    fn keeper(&self, attempt: AttemptId, checkpoint: Checkpointing, dir: &Path, say: &Say) -> Keeper {
+        Keeper::start(checkpoint::Setup {
+            attempt,
+            dir: dir.to_owned(),
+            every: Duration::from(checkpoint.every.max(SHORTEST_INTERVAL)),
+            bounds: self.bounds(),
+            blobs: Arc::clone(&self.blobs),
+            master: self.master.clone(),
+            say: Arc::clone(say),
+        })
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { bytes: self.config.checkpoint_limit_bytes, files: self.config.checkpoint_files_limit.min(MAX_FILES) }
     }
 
     /// Brings the inputs to this host.
@@ -164,7 +213,10 @@ impl Workshop {
             ("HOME", home),
             ("DESKGRID_PROGRESS_FILE", progress),
         ];
-        let ours = ours.into_iter().map(|(key, value)| (key.to_owned(), value));
+        let saves = command.checkpoint.is_some();
+        let state = saves.then(|| dir.join(CHECKPOINT_DIR).to_string_lossy().into_owned());
+        let state = state.map(|state| ("DESKGRID_CHECKPOINT_DIR", state));
+        let ours = ours.into_iter().chain(state).map(|(key, value)| (key.to_owned(), value));
         let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
         Launch {
             argv: command.argv.clone(),
@@ -180,17 +232,17 @@ impl Workshop {
         &self,
         id: AttemptId,
         mut process: Process,
-        dir: &Path,
-        wanted: Wanted,
+        keeper: Option<Keeper>,
+        (dir, wanted): (&Path, Wanted),
         orders: &mut UnboundedReceiver<Order>,
-        say: &(dyn Fn(Event) + Sync),
+        say: &Say,
     ) -> Result<Ending, Dropped> {
         let limit = self.config.stream_limit_bytes;
         let mut out = Capture::new(process.stdout.take(), dir.with_added_extension("out"), limit);
         let mut err = Capture::new(process.stderr.take(), dir.with_added_extension("err"), limit);
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
-            let end = drive(&mut process, orders);
+            let end = drive(&mut process, keeper.as_ref(), orders);
             tokio::pin!(pumps, end);
             let (end, pumped) = tokio::select! {
                 biased;
@@ -202,7 +254,11 @@ impl Workshop {
             }
             end
         };
+        let (end, save) = end;
         say(Event::Exited(id));
+        if let Some(keeper) = keeper.filter(|_| save) {
+            keeper.finish().await;
+        }
         let (status, cpu) = match end {
             End::Tree(status, cpu) => (status, cpu),
             End::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
@@ -273,19 +329,25 @@ enum End {
     Dropped,
 }
 
-/// Passes orders on until the tree has ended.
-async fn drive(process: &mut Process, orders: &mut UnboundedReceiver<Order>) -> End {
-    let (mut dropped, mut open) = (false, true);
+/// Passes orders on until the tree has ended. Says also whether its state is to be saved then.
+async fn drive(process: &mut Process, keeper: Option<&Keeper>, orders: &mut UnboundedReceiver<Order>) -> (End, bool) {
+    let (mut dropped, mut open, mut save) = (false, true, false);
     loop {
         tokio::select! {
             report = process.report() => match report {
-                Report::Frozen => {}
-                _ if dropped => return End::Dropped,
-                Report::Ended { status, cpu } => return End::Tree(status, cpu),
-                Report::NotStarted(why) => return End::NotStarted(why),
+                Report::Frozen => keeper.into_iter().for_each(Keeper::frozen),
+                _ if dropped => return (End::Dropped, false),
+                Report::Ended { status, cpu } => return (End::Tree(status, cpu), save),
+                Report::NotStarted(why) => return (End::NotStarted(why), false),
             },
             order = orders.recv(), if open => match order {
-                Some(Order::Tree(order)) => process.order(order),
+                Some(Order::Tree(order)) => {
+                    process.order(order);
+                    if order == os::Order::Thaw {
+                        keeper.into_iter().for_each(Keeper::thawed);
+                    }
+                }
+                Some(Order::Save) => save = true,
                 Some(Order::Start) => {}
                 Some(Order::Drop) | None => {
                     (dropped, open) = (true, order.is_some());

@@ -3,17 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
+use common::Speed;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkerError;
 use crate::os::Limits;
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// How many tasks run at a time; 0: as many as the host has logical processors.
     pub slots: u32,
+    /// Speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
+    pub speed: f64,
     /// How long a task that was asked to end (SIGTERM) may take before it is killed, in milliseconds.
     pub grace_ms: u64,
     /// How often each of the owner's switches is looked at, in milliseconds, where the system does not tell.
@@ -26,6 +29,10 @@ pub struct Config {
     pub stream_limit_bytes: u64,
     /// How much the collected output files of one task may take together, in bytes.
     pub output_limit_bytes: u64,
+    /// How much a task's saved state may take, in bytes; a larger one is not kept.
+    pub checkpoint_limit_bytes: u64,
+    /// How many files a task's saved state may have; one with more is not kept.
+    pub checkpoint_files_limit: u32,
     /// How much disk the cache of input files may take, in bytes. What running tasks need stays in any case.
     pub cache_limit_bytes: u64,
     /// Address space of each process of a task, in bytes; 0: no limit.
@@ -45,12 +52,15 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             slots: 0,
+            speed: 0.0,
             grace_ms: 5_000,
             owner_poll_ms: 100,
             path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             lang: "C.UTF-8".to_owned(),
             stream_limit_bytes: 16 << 20,
             output_limit_bytes: 4 << 30,
+            checkpoint_limit_bytes: 64 << 20,
+            checkpoint_files_limit: 1_000,
             cache_limit_bytes: 10 << 30,
             memory_limit_bytes: 0,
             file_limit_bytes: 0,
@@ -79,6 +89,11 @@ impl Config {
         }
     }
 
+    /// The speed that the owner says a slot has, if so.
+    pub(crate) fn speed_said(&self) -> Option<Speed> {
+        Speed::new(self.speed).ok()
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         let some = |n| if n == 0 { None } else { Some(n) };
         Limits {
@@ -101,7 +116,11 @@ impl Config {
 impl std::str::FromStr for Config {
     type Err = toml::de::Error;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        toml::from_str(text)
+        let config: Config = toml::from_str(text)?;
+        if config.speed != 0.0 && Speed::new(config.speed).is_err() {
+            return Err(serde::de::Error::custom("speed must be greater than zero, or 0 for what is measured"));
+        }
+        Ok(config)
     }
 }
 
@@ -121,6 +140,7 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused_by_name() {
         let error = "slotz = 3".parse::<Config>().unwrap_err().to_string();
+        assert!("speed = -1.0".parse::<Config>().is_err() && "speed = nan".parse::<Config>().is_err());
         assert!(error.contains("slotz") && error.contains("slots"), "{error}");
     }
 }

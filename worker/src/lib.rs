@@ -22,6 +22,7 @@ mod machine;
 pub mod os;
 pub mod owner;
 mod session;
+mod share;
 pub mod spawner;
 mod spool;
 mod worker;

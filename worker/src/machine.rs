@@ -12,6 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::checkpoint::Saving;
 use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
@@ -40,6 +41,8 @@ pub(crate) enum Event {
     Exited(AttemptId),
     /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get so far.
     Ended(AttemptId, Box<Ending>),
+    /// What became of an attempt's state.
+    Saving(AttemptId, u32, Saving),
     /// What programs say of their progress.
     Progress(Vec<(AttemptId, f32)>),
     /// The worker is to end in order.
@@ -95,6 +98,10 @@ pub(crate) enum Action {
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back.
     Return(Vec<AttemptId>, &'static str),
+    /// Save its state once more when its command has ended.
+    Save(AttemptId),
+    /// Tell the master what became of an attempt's state.
+    Saving(AttemptId, u32, Saving),
     /// Tell the master how far these are.
     Report(Vec<Held>),
     /// Tell the master about the owner.
@@ -109,7 +116,11 @@ pub(crate) struct Machine {
     slots: usize,
     grace: Span,
     owner: OwnerState,
+    /// Since when the owner has been there, or away.
+    owner_since: Time,
     leaving: bool,
+    /// How often the master wants to hear of attempts that have not ended, where that is more often than usual.
+    reports: BTreeMap<AttemptId, Span>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
@@ -131,7 +142,9 @@ impl Machine {
             slots: slots.max(1),
             grace,
             owner: OwnerState::Away,
+            owner_since: Time(0),
             leaving: false,
+            reports: BTreeMap::new(),
             queued: VecDeque::new(),
             staging: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -163,6 +176,7 @@ impl Machine {
             Event::Progress(news) => {
                 self.progress.extend(news.into_iter().filter(|(id, _)| self.running.contains_key(id)));
             }
+            Event::Saving(id, sequence, saving) => actions.push(Action::Saving(id, sequence, saving)),
             Event::Shutdown => self.on_shutdown(now, actions),
             Event::Tick => {}
         }
@@ -199,6 +213,16 @@ impl Machine {
     /// Whether the owner lets tasks run.
     pub(crate) fn owner(&self) -> OwnerState {
         self.owner
+    }
+
+    /// For how long the owner has been there, or away.
+    pub(crate) fn owner_for(&self, now: Time) -> Span {
+        now.since(self.owner_since)
+    }
+
+    /// How often the master wants to hear of what is held here, where that is more often than usual.
+    pub(crate) fn report_every(&self) -> Option<Span> {
+        self.reports.values().min().copied()
     }
 
     /// Whether attempts wait for a slot here.
@@ -251,6 +275,7 @@ impl Machine {
             } else if assignment.work == Errand::Noop {
                 self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);
             } else {
+                self.reports.extend(assignment.report_every.map(|every| (id, every)));
                 self.queued.push_back(assignment);
             }
         }
@@ -278,7 +303,7 @@ impl Machine {
             actions.push(Action::Start(id));
         }
         while self.staging.len() + self.ready.len() + self.collecting.len() < self.ahead()
-            && let Some(Assignment { attempt, limit, work }) = self.queued.pop_front()
+            && let Some(Assignment { attempt, limit, work, .. }) = self.queued.pop_front()
         {
             if let Errand::Command(command) = work {
                 self.staging.insert(attempt, limit);
@@ -301,6 +326,7 @@ impl Machine {
 
     fn on_ended(&mut self, now: Time, id: AttemptId, ending: Box<Ending>, actions: &mut Vec<Action>) {
         self.on_exited(now, id);
+        self.reports.remove(&id);
         self.progress.remove(&id);
         self.unreported.remove(&id);
         if self.dropped.remove(&id) {
@@ -334,6 +360,7 @@ impl Machine {
     }
 
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
+        self.reports.remove(&id);
         let frozen = self.owner != OwnerState::Away;
         if let Some(run) = self.running.get_mut(&id) {
             if run.verdict == Verdict::Open {
@@ -361,6 +388,7 @@ impl Machine {
     }
 
     fn on_abandon(&mut self, id: AttemptId, actions: &mut Vec<Action>) {
+        self.reports.remove(&id);
         if self.ended.remove(&id) {
             actions.push(Action::Forget(vec![id]));
         } else if self.running.remove(&id).is_some() || self.collecting.remove(&id).is_some() {
@@ -384,6 +412,9 @@ impl Machine {
         let before = std::mem::replace(&mut self.owner, owner);
         if before == owner {
             return;
+        }
+        if (before == OwnerState::Away) != (owner == OwnerState::Away) {
+            self.owner_since = now;
         }
         match (before, owner) {
             (OwnerState::Away, OwnerState::Present(_)) => {
@@ -417,6 +448,7 @@ impl Machine {
         actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
         self.dropped.extend(&prepared);
         back.extend(prepared);
+        self.reports.retain(|id, _| self.running.contains_key(id));
         if !back.is_empty() {
             actions.push(Action::Return(back, self.why_not_now()));
         }
@@ -432,6 +464,7 @@ impl Machine {
         for (id, run) in &mut self.running {
             if run.verdict == Verdict::Open {
                 run.verdict = Verdict::Returned;
+                actions.push(Action::Save(*id));
                 ask_to_end(run, *id, frozen, now + self.grace, actions);
             }
         }

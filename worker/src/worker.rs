@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc as threads};
 use std::time::Duration;
 
-use common::host::{HostFacts, OwnerState};
+use common::checkpoint::Saving;
+use common::host::{HostFacts, OwnerState, Status};
 use common::wire::Versions;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, Span, Time};
 use link::Identity;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::time::Instant;
 
 use crate::attempt::{Order, Workshop, read_progress};
 use crate::cache::Cache;
@@ -26,6 +27,7 @@ use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
 use crate::owner::{self, PauseFile, Sensed, Sensor};
 use crate::session::{self, Session, Uplink};
+use crate::share::{Gauge, Load, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, Request, Spooled};
 use crate::spool::{Moment, Spool};
@@ -40,6 +42,10 @@ const BACKLOG: usize = 512;
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
 /// How often to look whether the spool has written everything, at the very end.
 const SPOOL_PAUSE: Duration = Duration::from_millis(2);
+/// However often the master wants to hear, a host does not report more often than this.
+const SHORTEST_BEAT: Duration = Duration::from_secs(1);
+/// How often to look at what the processors do, which is also the time over which that is averaged.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
@@ -51,6 +57,7 @@ enum Input {
     Spool(Spooled),
     Sensed(Sensed),
     Beat(Vec<(AttemptId, f32)>),
+    Load(Option<Load>),
 }
 
 impl From<Event> for Input {
@@ -99,14 +106,16 @@ pub async fn run(
     let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master)?);
+    let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master.clone())?);
     let attempts = dir.join("attempts");
-    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), config.clone());
+    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone());
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     let (name, slots) = (identity.link.name.clone(), config.slots_here());
-    let facts =
+    let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
+    facts.speed = config.speed_said().unwrap_or(facts.speed);
     tracing::info!(?facts, "this host");
+    let gauge = Gauge::new(slots, facts.cores);
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
     let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
     let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
@@ -122,7 +131,11 @@ pub async fn run(
         tell,
         sensed,
         attempts: BTreeMap::new(),
+        saved: BTreeMap::new(),
         uplink: None,
+        gauge,
+        up: UpTime::new(os::since_boot(), os::awake()),
+        look_at: Instant::now(),
         backlog: Vec::new(),
         origin: Instant::now(),
         left: None,
@@ -164,7 +177,13 @@ struct Shell {
     tell: UnboundedSender<Input>,
     sensed: Vec<OwnerState>,
     attempts: BTreeMap<AttemptId, Handle>,
-    uplink: Option<(Uplink, Interval)>,
+    /// What became of the newest state of each attempt.
+    saved: BTreeMap<AttemptId, (u32, Saving)>,
+    uplink: Option<(Uplink, Beats)>,
+    gauge: Gauge,
+    up: UpTime,
+    /// When to look at the processors again.
+    look_at: Instant,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
     origin: Instant,
@@ -193,6 +212,7 @@ impl Shell {
                     batch.push(Event::Shutdown.into());
                 }
                 () = next_beat(&mut self.uplink) => self.gather_progress(),
+                () = sleep_until(Some(self.look_at)) => self.look_at_load(),
             }
             for input in batch.drain(..) {
                 match input {
@@ -205,6 +225,7 @@ impl Shell {
                 }
             }
             self.carry_out(&mut actions);
+            self.keep_time();
         }
         self.leave().await;
         refused.map_or(Ok(()), |error| Err(WorkerError::NotLetIn(error)))
@@ -249,6 +270,10 @@ impl Shell {
                 self.sensed[sensor] = state;
                 Some(Event::Owner(owner::together(&self.sensed)))
             }
+            Input::Load(load) => {
+                load.into_iter().for_each(|load| self.gauge.look(load));
+                None
+            }
             Input::Beat(progress) => {
                 self.machine.step(self.now(), Event::Progress(progress), actions);
                 self.beat();
@@ -257,6 +282,7 @@ impl Shell {
         };
         if let Some(Event::Ended(id, _)) = &event {
             self.attempts.remove(id);
+            self.saved.remove(id);
         }
         if let Some(event) = event {
             self.machine.step(self.now(), event, actions);
@@ -266,16 +292,17 @@ impl Shell {
     fn on_session(&mut self, session: Session) -> Option<Event> {
         match session {
             Session::Greet(answer) => {
-                let (versions, facts) = (Versions::ours(), self.facts.clone());
-                let _ =
-                    answer.send(ToMaster::Hello { versions, facts, owner: self.machine.owner(), held: self.held() });
+                let (versions, facts, status) = (Versions::ours(), self.facts.clone(), self.status());
+                let _ = answer.send(ToMaster::Hello { versions, facts, status, held: self.held() });
                 None
             }
             Session::Up(uplink, heartbeat) => {
-                let period = Duration::from(heartbeat).max(Duration::from_millis(10));
-                let mut beats = tokio::time::interval(period);
-                beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                self.uplink = Some((uplink, beats));
+                let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
+                // What was said last over the connection before may not have arrived.
+                for (attempt, (sequence, saving)) in self.saved.clone() {
+                    uplink.say(ToMaster::Checkpoint { attempt, sequence, saving });
+                }
+                self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
                 None
             }
             Session::Said(message) => self.on_message(message),
@@ -367,6 +394,11 @@ impl Shell {
                 Action::Thaw(id) => self.order(id, Order::Tree(os::Order::Thaw)),
                 Action::Terminate(id) => self.order(id, Order::Tree(os::Order::Terminate)),
                 Action::Kill(id) => self.order(id, Order::Tree(os::Order::Kill)),
+                Action::Save(id) => self.order(id, Order::Save),
+                Action::Saving(attempt, sequence, saving) => {
+                    self.saved.insert(attempt, (sequence, saving.clone()));
+                    self.say(ToMaster::Checkpoint { attempt, sequence, saving });
+                }
                 Action::Drop(id) => self.order(id, Order::Drop),
                 Action::Spool(completion) => finished.push(completion),
                 Action::Discard(ending) => self.shop.discard(&ending),
@@ -401,7 +433,7 @@ impl Shell {
     }
 
     /// Reads how far the running programs say that they are, then sends a heartbeat.
-    fn gather_progress(&self) {
+    fn gather_progress(&mut self) {
         let dirs: Vec<(AttemptId, PathBuf)> =
             self.machine.running().filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone()))).collect();
         if dirs.is_empty() {
@@ -414,8 +446,31 @@ impl Shell {
         });
     }
 
-    fn beat(&self) {
-        self.say(ToMaster::Heartbeat { owner: self.machine.owner(), held: self.held() });
+    fn beat(&mut self) {
+        let status = self.status();
+        self.say(ToMaster::Heartbeat { status, held: self.held() });
+    }
+
+    /// How the host can be used now.
+    fn status(&mut self) -> Status {
+        let up_for = self.up.look(os::since_boot(), os::awake());
+        let (owner, owner_for) = (self.machine.owner(), self.machine.owner_for(self.now()));
+        Status { owner, cpu: self.gauge.share(), up_for, owner_for }
+    }
+
+    /// Reports as often as what is held here wants to be heard of.
+    fn keep_time(&mut self) {
+        let wanted = self.machine.report_every().map(|every| Duration::from(every).max(SHORTEST_BEAT));
+        if let Some((_, beats)) = &mut self.uplink {
+            beats.keep(wanted, Instant::now());
+        }
+    }
+
+    /// Looks at the processors beside the loop.
+    fn look_at_load(&mut self) {
+        self.look_at = Instant::now() + LOOK_EVERY;
+        let tell = self.tell.clone();
+        tokio::task::spawn_blocking(move || drop(tell.send(Input::Load(os::load()))));
     }
 }
 
@@ -426,11 +481,30 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn next_beat(uplink: &mut Option<(Uplink, Interval)>) {
+async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
     match uplink {
         Some((_, beats)) => {
-            beats.tick().await;
+            tokio::time::sleep_until(beats.next).await;
+            beats.next = Instant::now() + beats.every;
         }
         None => std::future::pending().await,
+    }
+}
+
+/// When to report.
+struct Beats {
+    usual: Duration,
+    every: Duration,
+    next: Instant,
+}
+
+impl Beats {
+    /// From now on as often as wanted, and not less often than usual.
+    fn keep(&mut self, wanted: Option<Duration>, now: Instant) {
+        let every = wanted.map_or(self.usual, |wanted| wanted.min(self.usual));
+        if every != self.every {
+            self.every = every;
+            self.next = self.next.min(now + every);
+        }
     }
 }

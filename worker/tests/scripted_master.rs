@@ -14,12 +14,13 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use common::attempt::{Completion, Held, Outcome, Phase};
-use common::host::{OwnerState, YieldReason};
+use common::checkpoint::{Checkpointing, Manifest, Saved, SavedFile, Saving};
+use common::host::{OwnerState, Status, YieldReason};
 use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Command, Errand, StagedInput, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, Content, HostId, Incarnation, JobId, Span, TaskId};
+use common::{AttemptId, BlobRef, Content, HostId, Incarnation, JobId, Span, TaskId, Time};
 use link::identity::LinkInfo;
 use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -45,6 +46,13 @@ const TESTS: &[(&str, Test)] = tests![
     a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest,
     the_owner_freezes_everything_and_gets_the_backlog_off_the_host,
     abandoned_attempts_end_without_a_word,
+    an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat,
+    a_watched_attempt_is_reported_more_often_than_usual,
+    the_status_says_how_the_host_can_be_used,
+    a_state_is_saved_now_and_then_and_given_back,
+    a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends,
+    a_state_that_is_not_whole_is_not_used,
+    a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
     a_refused_worker_stops_with_the_refusal,
     two_workers_never_share_a_directory,
@@ -70,7 +78,14 @@ fn main() {
 }
 
 fn config() -> Config {
-    Config { slots: 2, grace_ms: 200, reconnect_base_ms: 5, reconnect_cap_ms: 20, ..Config::default() }
+    Config {
+        checkpoint_limit_bytes: 1_000,
+        slots: 2,
+        grace_ms: 200,
+        reconnect_base_ms: 5,
+        reconnect_cap_ms: 20,
+        ..Config::default()
+    }
 }
 
 /// The door: a master without any will of its own.
@@ -86,6 +101,7 @@ struct Worker {
     connection: quinn::Connection,
     control: Channel,
     held: Vec<Held>,
+    status: Status,
 }
 
 impl Master {
@@ -118,18 +134,24 @@ impl Master {
     /// The next worker that says hello, before it is answered.
     async fn greeted(&mut self) -> Worker {
         let (connection, mut control) = within(self.sessions.recv()).await.unwrap();
-        let ToMaster::Hello { held, .. } = within(control.rx.expect()).await.unwrap() else { panic!("no hello") };
-        Worker { connection, control, held }
+        let ToMaster::Hello { held, status, .. } = within(control.rx.expect()).await.unwrap() else {
+            panic!("no hello")
+        };
+        Worker { connection, control, held, status }
     }
 
     async fn welcome(&mut self, abandon: Vec<AttemptId>) -> Worker {
+        self.welcome_with(abandon, Span::from_millis(50)).await
+    }
+
+    async fn welcome_with(&mut self, abandon: Vec<AttemptId>, heartbeat: Span) -> Worker {
         let mut worker = self.greeted().await;
         let welcome = ToWorker::Welcome {
             version: 1,
             host: HostId(1),
             name: "w".to_owned(),
             incarnation: Incarnation(1),
-            heartbeat: Span::from_millis(50),
+            heartbeat,
             abandon,
         };
         worker.control.tx.send(&welcome).await.unwrap();
@@ -251,8 +273,9 @@ fn sh(index: u32, script: &str) -> Assignment {
         stdin: None,
         keep_stdout: true,
         keep_stderr: true,
+        checkpoint: None,
     };
-    Assignment { attempt: id(index), limit: None, work: Errand::Command(Box::new(command)) }
+    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Command(Box::new(command)) }
 }
 
 fn command(assignment: &mut Assignment) -> &mut Command {
@@ -428,6 +451,187 @@ async fn abandoned_attempts_end_without_a_word() {
     assert_eq!(rest, [id(3)], "nothing of the abandoned ones is delivered");
 }
 
+async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let path = master.dir.path().join("pid");
+    worker
+        .assign(vec![sh(1, &format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display()))])
+        .await;
+    let task = pid(&path).await;
+    worker.holds(&[(id(1), Phase::Running)]).await;
+    worker.control.tx.send(&ToWorker::Beat { abandon: vec![id(1)] }).await.unwrap();
+    until(|| state(task).is_none()).await;
+    worker.holds(&[]).await;
+}
+
+async fn a_watched_attempt_is_reported_more_often_than_usual() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome_with(vec![], Span::from_secs(3_600)).await;
+    worker.assign(vec![Assignment { report_every: Some(Span::from_secs(1)), ..sh(1, "sleep 600") }]).await;
+    // Two, since the first could be the one that each connection begins with.
+    worker.holds(&[(id(1), Phase::Running)]).await;
+    worker.holds(&[(id(1), Phase::Running)]).await;
+}
+
+async fn the_status_says_how_the_host_can_be_used() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let before = worker.status;
+    assert_eq!(before.owner, OwnerState::Away);
+    let next = |message| if let ToMaster::Heartbeat { status, .. } = message { Some(status) } else { None };
+    let status = worker.until(next).await;
+    assert!((0.0..=1.0).contains(&status.cpu), "{status:?}");
+    assert!(status.up_for > before.up_for && status.owner_for > before.owner_for, "{before:?} {status:?}");
+    fs::write(master.home().join("pause"), "").unwrap();
+    let present = |message| next(message).filter(|status| status.owner != OwnerState::Away);
+    let came = worker.until(present).await;
+    assert!(came.owner_for < came.up_for && came.up_for > status.up_for, "{status:?} {came:?}");
+}
+
+/// A command that keeps its state, saved so often, from this state on.
+fn saving(index: u32, script: &str, every: Span, from: Option<Saved>) -> Assignment {
+    let mut work = sh(index, script);
+    command(&mut work).checkpoint = Some(Checkpointing { every, from });
+    work
+}
+
+/// Puts `$1` into the state, as programs should.
+const SAVE: &str = "save() { echo $1 > $DESKGRID_CHECKPOINT_DIR/aside && mv $DESKGRID_CHECKPOINT_DIR/aside $DESKGRID_CHECKPOINT_DIR/step; };";
+const SELDOM: Span = Span::from_secs(3_600);
+
+impl Worker {
+    /// What it says next of a state.
+    async fn checkpoint(&mut self) -> (AttemptId, u32, Saving) {
+        let said = |message| match message {
+            ToMaster::Checkpoint { attempt, sequence, saving } => Some((attempt, sequence, saving)),
+            _ => None,
+        };
+        self.until(said).await
+    }
+}
+
+impl Master {
+    /// A complete state with this in its one file.
+    fn saved(&self, manifest: BlobRef) -> Saved {
+        Saved { number: 1, sequence: 1, taken: Time(1), files: 1, bytes: 2, manifest }
+    }
+
+    /// The files of a state.
+    fn files(&self, manifest: BlobRef) -> Vec<(String, String)> {
+        let read = |blob: BlobRef| fs::read(self.blobs.path_of(&blob.hash)).unwrap();
+        let list = Manifest::from_bytes(&read(manifest)).unwrap();
+        let file = |f: &SavedFile| (f.path.to_string(), String::from_utf8(read(f.blob)).unwrap());
+        list.files.iter().map(file).collect()
+    }
+}
+
+async fn a_state_is_saved_now_and_then_and_given_back() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let script = format!(
+        "{SAVE} save 5; while [ ! -e {}/go ]; do sleep 0.01; done; save 6; sleep 600",
+        master.dir.path().display()
+    );
+    worker.assign(vec![saving(1, &script, Span::from_secs(1), None)]).await;
+    let (attempt, sequence, Saving::Complete(manifest)) = worker.checkpoint().await else { panic!("not saved") };
+    assert_eq!((attempt, sequence), (id(1), 1));
+    assert_eq!(master.files(manifest), [("step".to_owned(), "5\n".to_owned())]);
+    // What has not changed is not sent again; what was said last is, over a new connection.
+    worker.connection.close(0u32.into(), b"broken");
+    let mut worker = master.welcome(vec![]).await;
+    assert_eq!(worker.checkpoint().await, (id(1), 1, Saving::Complete(manifest)));
+    fs::write(master.dir.path().join("go"), "").unwrap();
+    let (_, 2, Saving::Complete(newer)) = worker.checkpoint().await else { panic!("not the second") };
+    assert_eq!(master.files(newer), [("step".to_owned(), "6\n".to_owned())]);
+
+    let again = saving(2, "cat $DESKGRID_CHECKPOINT_DIR/step", SELDOM, Some(master.saved(newer)));
+    worker.assign(vec![again]).await;
+    let done = worker.delivered().await.remove(0);
+    assert_eq!(done.stdout.content, Content::Inline(b"6\n".to_vec()), "{done:?}");
+}
+
+async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
+    let mut master = Master::new();
+    let (stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let (ready, pause) = (master.dir.path().join("ready"), master.home().join("pause"));
+    let script = format!(
+        "{SAVE} save 1; trap 'save 2; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        ready.display()
+    );
+    worker.assign(vec![saving(1, &script, SELDOM, None)]).await;
+    pid(&ready).await;
+    fs::write(&pause, "").unwrap();
+    let (_, 1, Saving::Complete(manifest)) = worker.checkpoint().await else { panic!("not saved") };
+    assert_eq!(master.files(manifest), [("step".to_owned(), "1\n".to_owned())]);
+    fs::remove_file(&pause).unwrap();
+    worker.holds(&[(id(1), Phase::Running)]).await;
+    drop(stop);
+    let mut states = Vec::new();
+    let back = |message| match message {
+        ToMaster::Checkpoint { saving: Saving::Complete(manifest), .. } => {
+            states.push(manifest);
+            None
+        }
+        ToMaster::Returned { attempts, .. } => Some(attempts),
+        _ => None,
+    };
+    assert_eq!(worker.until(back).await, [id(1)]);
+    assert_eq!(states.iter().map(|s| master.files(*s)).collect::<Vec<_>>(), [[("step".to_owned(), "2\n".to_owned())]]);
+}
+
+async fn a_state_that_is_not_whole_is_not_used() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let count = "ls -A $DESKGRID_CHECKPOINT_DIR | wc -l";
+    let there = master.blobs.add_reader(&b"there"[..]).unwrap();
+    let missing = link::content::hash_bytes(b"never sent");
+    let damaged = master.blobs.add_reader(&b"healthy"[..]).unwrap();
+    fs::write(master.blobs.path_of(&damaged.hash), b"damaged").unwrap();
+    let list = |blobs: &[BlobRef]| {
+        let path = |n: usize| format!("f{n}").parse().unwrap();
+        let files = blobs.iter().enumerate().map(|(n, blob)| SavedFile { path: path(n), blob: *blob }).collect();
+        master.blobs.add_reader(&Manifest { files }.to_bytes().unwrap()[..]).unwrap()
+    };
+    let torn = {
+        let whole = fs::read(master.blobs.path_of(&list(&[there, missing]).hash)).unwrap();
+        master.blobs.add_reader(&whole[..whole.len() - 1]).unwrap()
+    };
+    let states = [list(&[there, missing]), list(&[there, damaged]), torn, missing];
+    for (index, manifest) in (1..).zip(states) {
+        worker.assign(vec![saving(index, count, SELDOM, Some(master.saved(manifest)))]).await;
+        let (attempt, 0, Saving::FromScratch(why)) = worker.checkpoint().await else { panic!("used") };
+        assert!(attempt == id(index) && !why.is_empty());
+        let done = worker.delivered().await.remove(0);
+        assert_eq!(done.stdout.content, Content::Inline(b"0\n".to_vec()), "{index}: {why}");
+    }
+    worker.assign(vec![saving(9, count, SELDOM, Some(master.saved(list(&[there]))))]).await;
+    assert_eq!(worker.delivered().await[0].stdout.content, Content::Inline(b"1\n".to_vec()), "and a whole one is");
+}
+
+async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
+    let mut master = Master::new();
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    let go = master.dir.path().join("go");
+    let script = format!(
+        "head -c 2000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/large; while [ ! -e {} ]; do sleep 0.01; done; echo on",
+        go.display()
+    );
+    worker.assign(vec![saving(1, &script, Span::from_secs(1), None)]).await;
+    let (_, _, Saving::Refused(why)) = worker.checkpoint().await else { panic!("taken") };
+    assert!(why.contains("2000 bytes") && why.contains("1000"), "{why}");
+    fs::write(&go, "").unwrap();
+    let done = worker.delivered().await.remove(0);
+    assert_eq!((done.outcome, done.stdout.content), (Outcome::Succeeded, Content::Inline(b"on\n".to_vec())));
+}
+
 async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
     let mut master = Master::new();
     let (stop, run) = master.start();
@@ -478,7 +682,12 @@ async fn noops_are_acknowledged_by_the_thousand() {
     while done < total {
         // About a thousand under way, as a master does that prefetches.
         while sent < total && sent - done < 2 * batch {
-            let work = (sent..sent + batch).map(|i| Assignment { attempt: id(i + 1), limit: None, work: Errand::Noop });
+            let work = (sent..sent + batch).map(|i| Assignment {
+                attempt: id(i + 1),
+                limit: None,
+                report_every: None,
+                work: Errand::Noop,
+            });
             worker.assign(work.collect()).await;
             sent += batch;
         }

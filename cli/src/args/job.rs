@@ -103,6 +103,12 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         /// Which job
         job: OneJob,
     },
+    /// Say when a job should be done, with an interval where that can be told
+    #[command(after_help = "Examples:\n  deskgrid job predict last\n  deskgrid --output json job predict 7")]
+    Predict {
+        /// Which job
+        job: OneJob,
+    },
     /// Remove settled jobs with their results from the master
     #[command(after_help = "Examples:\n  deskgrid job forget 7\n  deskgrid job forget 1-20")]
     Forget {

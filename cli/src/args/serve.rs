@@ -60,6 +60,9 @@ pub(crate) struct MasterArgs {
     /// A TOML file with more settings; flags go before it
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
+    /// Write every event and decision of the scheduler to a file, for replay; a file that is there goes on
+    #[arg(long, value_name = "F")]
+    pub record: Option<PathBuf>,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
     #[arg(long, hide = true)]
     pub tied: bool,

@@ -22,7 +22,9 @@ Examples:
   One task for each file of a list; each sends its file and brings one back:
     deskgrid submit --each-line files.txt --input '%{ITEM}:in' --output-file out -- convert in out
     deskgrid job fetch last --into results
-  The same from a job file, with one thing changed:
+  A long task that saves its state (see the README) and loses at most half a minute with its PC:
+    deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
+  A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
 /// `deskgrid submit`.
@@ -98,11 +100,14 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub priority: Option<i32>,
     /// How tasks are placed; see `deskgrid policy list`
-    #[arg(long, value_name = "NAME", help_heading = "Rules")]
+    #[arg(long, value_name = "NAME[:KEY=VALUE]", help_heading = "Rules")]
     pub policy: Option<String>,
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
+    /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
+    #[arg(long, value_name = "DUR", help_heading = "Rules")]
+    pub checkpoint: Option<Dur>,
     /// Tasks that do nothing, without a process: measures the grid itself
     #[arg(long, conflicts_with = "command")]
     pub noop: bool,
@@ -138,6 +143,7 @@ impl JobArgs {
             priority: self.priority.or(file.priority),
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
+            checkpoint: self.checkpoint.or(file.checkpoint),
             command: if self.noop { Vec::new() } else { list(self.command, file.command) },
             noop,
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, JobState, JobView};
+use common::view::{ExplainView, Forecast, JobState, JobView};
 use common::wire::client::{Reply, Request};
+use common::{IdSet, Time};
 use link::client::unexpected;
 
 use super::{Context, cat, fetch, joblog};
@@ -39,6 +40,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
         }
         JobCommand::Explain { job } => explain(context, &session, job).await?,
+        JobCommand::Predict { job } => predict(context, &session, job).await?,
         JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
     session.close().await;
@@ -73,7 +75,10 @@ fn activity(state: JobState) -> u8 {
 
 fn row(job: &JobView) -> [String; 7] {
     let now = when::now();
-    let finish = job.finished.or(job.predicted_finish).map_or(String::new(), |time| when::relative(time, now));
+    let finish = job
+        .finished
+        .or(job.predicted.map(|forecast| forecast.finish))
+        .map_or(String::new(), |time| when::relative(time, now));
     [
         job.job.to_string(),
         job.name.clone(),
@@ -142,7 +147,7 @@ fn describe(job: &JobView) -> String {
         ("started", job.started.map(time)),
         ("finished", job.finished.map(time)),
         ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
-        ("predicted finish", job.predicted_finish.map(time)),
+        ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
         ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
     ])
 }
@@ -223,6 +228,39 @@ async fn change(context: &Context, session: &Session, request: Request, word: &s
         .show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
 }
 
+/// When, and where it is known between which times it lies with a chance of 80 %.
+fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
+    let finish = format!("{} ({})", when::relative(forecast.finish, now), when::iso(forecast.finish));
+    match forecast.interval {
+        Some((low, high)) => {
+            format!("{finish}; 80 % between {} and {}", when::relative(low, now), when::relative(high, now))
+        }
+        None => finish,
+    }
+}
+
+async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
+    let job = session.job_id(job).await?;
+    let one = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let Some(view) = session.jobs(one, Vec::new()).await?.pop() else {
+        let hint = "deskgrid job list --all shows the jobs that there are";
+        return Err(Failure::new(Exit::Error, "not-found", format!("there is no job {job}"), hint));
+    };
+    let now = when::now();
+    let text = || {
+        let head = format!("job {} ({}) is {}: ", view.job, printable(&view.name), view.state);
+        let end = match (&view.finished, &view.predicted) {
+            (Some(finished), _) => format!("it ended {}", when::relative(*finished, now)),
+            (None, Some(forecast)) => format!("it should be done {}", forecast_in_words(forecast, now)),
+            (None, None) => "nothing can be said yet. The time of a task is known once one has finished, or from \
+                             submit --estimate; and some host must be there"
+                .to_owned(),
+        };
+        head + &end + "\n"
+    };
+    context.out.show(&json::Prediction::from(&view), text, || vec![view.job.to_string()])
+}
+
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
     let view = match session.one(&Request::Explain { job }).await? {
@@ -248,5 +286,16 @@ fn explained(view: &ExplainView, color: bool) -> String {
     for (host, reason) in &view.hosts {
         hosts.add([host.clone(), reason.clone()]);
     }
-    out + &waiting.text("no task waits\n") + "\n" + &hosts.text("there are no hosts: deskgrid worker start --help\n")
+    out += &waiting.text("no task waits\n");
+    out += "\n";
+    out += &hosts.text("there are no hosts: deskgrid worker start --help\n");
+    if !view.duplicates.is_empty() {
+        let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);
+        for copy in &view.duplicates {
+            copies.add([copy.attempt.to_string(), copy.host.clone(), copy.why.clone()]);
+        }
+        out += "\n";
+        out += &copies.text("");
+    }
+    out
 }

@@ -82,6 +82,9 @@ mod tests {
             suspended: Span::ZERO,
             exit_code: Some(0),
             reason: Some("first\tattempt".into()),
+            started_from: None,
+            saved: None,
+            checkpoint_problem: None,
         };
         let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
         let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts };

@@ -27,6 +27,7 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
         Some(Http::Off) => config.http = None,
         None => {}
     }
+    config.record = args.record.or(config.record);
     master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
     Ok(Exit::Well)
 }

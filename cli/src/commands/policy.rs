@@ -70,7 +70,8 @@ fn list(context: &Context) -> Result<(), Failure> {
 }
 
 fn show(context: &Context, name: &str) -> Result<(), Failure> {
-    let name = known_policy(name)?;
+    let known = known_policy(name)?;
+    let name = known.split(':').next().unwrap_or_default();
     let Some(policy) = scheduler::catalogue().iter().find(|policy| policy.name == name) else {
         return Err(Failure::usage(format!("there is no policy `{name}`"), "deskgrid policy list"));
     };

@@ -1,7 +1,8 @@
 //! `deskgrid submit`.
 
+use common::view::Forecast;
 use common::wire::client::Reply;
-use common::{JobId, RequestId, Time};
+use common::{JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
@@ -9,7 +10,7 @@ use super::job::{counted, wait_for};
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::Submitted;
+use crate::output::json::{Predicted, Submitted};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
@@ -46,10 +47,10 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
             Ok(ended.exit())
         }
-        Ok((Some(job), document, finish)) => {
+        Ok((Some(job), document, forecast)) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
-            let finish =
-                finish.map_or_else(String::new, |at| format!("; to be finished {}", when::relative(at, when::now())));
+            let finish = forecast
+                .map_or_else(String::new, |f| format!("; to be finished {}", when::relative(f.finish, when::now())));
             let text = || format!("job {job}: {name}, {}{again}{finish}\n", counted(tasks));
             context.out.show(&document, text, || vec![job.to_string()])?;
             session.close().await;
@@ -63,9 +64,8 @@ async fn submit(
     plan: &Plan,
     id: RequestId,
     dry_run: bool,
-) -> Result<(Option<JobId>, Submitted, Option<Time>), Failure> {
-    let Reply::Submitted { job, tasks, again, predicted_finish } = send(session.client(), plan, id, dry_run).await?
-    else {
+) -> Result<(Option<JobId>, Submitted, Option<Forecast>), Failure> {
+    let Reply::Submitted { job, tasks, again, predicted } = send(session.client(), plan, id, dry_run).await? else {
         return Err(link::client::unexpected(None).into());
     };
     let document = Submitted {
@@ -75,10 +75,10 @@ async fn submit(
         again,
         dry_run,
         refused_because: None,
-        predicted_finish: predicted_finish.map(when::iso),
+        predicted: predicted.as_ref().map(Predicted::from),
         info: None,
     };
-    Ok((job, document, predicted_finish))
+    Ok((job, document, predicted))
 }
 
 fn dry(context: &Context, document: &Submitted, name: &str) -> Result<Exit, Failure> {
@@ -99,7 +99,7 @@ fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Fai
         again: false,
         dry_run: false,
         refused_because: Some(failure.what.clone()),
-        predicted_finish: None,
+        predicted: None,
         info: None,
     };
     context.out.show(&document, String::new, Vec::new)?;

@@ -1,15 +1,15 @@
 //! `deskgrid task`.
 
-use common::IdSet;
-use common::TaskId;
+use common::checkpoint::Saved;
 use common::selector::Selector;
 use common::view::{AttemptView, TaskState, TaskView};
+use common::{IdSet, TaskId, Time};
 
 use super::Context;
 use crate::args::TaskCommand;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
-use crate::output::table::{Rows, facts};
+use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, when};
 use crate::session::Session;
 
@@ -92,5 +92,22 @@ fn describe(task: &TaskView, color: bool) -> String {
             attempt.reason.clone().unwrap_or_default(),
         ]);
     }
-    format!("{head}\n{}", rows.text("it has had no attempt yet"))
+    let states: String = task.attempts.iter().filter_map(|attempt| states(attempt, now)).collect();
+    format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
+}
+
+/// What an attempt started from, and what it has saved, where there is something to say.
+fn states(attempt: &AttemptView, now: Time) -> Option<String> {
+    let state = |saved: &Saved| {
+        let (when, files) = (when::relative(saved.taken, now), saved.files);
+        format!(
+            "state {} of attempt {} (saved {when}, {files} files, {} bytes)",
+            saved.sequence, saved.number, saved.bytes
+        )
+    };
+    let from = attempt.started_from.as_ref().map(|saved| format!("started from {}", state(saved)));
+    let newest = attempt.saved.as_ref().map(|saved| format!("has saved {}", state(saved)));
+    let problem = attempt.checkpoint_problem.as_ref().map(|why| printable(why));
+    let all: Vec<String> = [from, newest, problem].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
 }

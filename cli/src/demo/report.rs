@@ -252,6 +252,9 @@ mod tests {
             suspended: Span::ZERO,
             exit_code: None,
             reason: None,
+            started_from: None,
+            saved: None,
+            checkpoint_problem: None,
         }
     }
 
@@ -273,7 +276,7 @@ mod tests {
             submitted: START,
             started: Some(START),
             finished: Some(at(20)),
-            predicted_finish: None,
+            predicted: None,
             predicted_makespan: Some(Span::from_secs(18)),
             reason: None,
         };

@@ -2,7 +2,10 @@
 //!
 //! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
 
-use common::view::{AttemptView, ExplainView, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView};
+use common::checkpoint::Saved;
+use common::view::{
+    AttemptView, DuplicateView, ExplainView, Forecast, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView,
+};
 use common::{JobId, Time};
 use serde::Serialize;
 
@@ -26,7 +29,8 @@ pub(crate) struct Job {
     started: Option<String>,
     finished: Option<String>,
     makespan_s: Option<f64>,
-    predicted_finish: Option<String>,
+    #[serde(flatten)]
+    predicted: Predicted,
     predicted_makespan_s: Option<f64>,
 }
 
@@ -55,7 +59,7 @@ impl From<&JobView> for Job {
             started: time(view.started),
             finished: time(view.finished),
             makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
-            predicted_finish: time(view.predicted_finish),
+            predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
         }
     }
@@ -64,6 +68,47 @@ impl From<&JobView> for Job {
 impl From<&[JobView]> for Jobs {
     fn from(views: &[JobView]) -> Self {
         Jobs { jobs: views.iter().map(Job::from).collect() }
+    }
+}
+
+/// When a job is expected to be finished: the best guess, and between which times with a chance of 80 %.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Predicted {
+    predicted_finish: Option<String>,
+    predicted_low: Option<String>,
+    predicted_high: Option<String>,
+}
+
+impl From<&Forecast> for Predicted {
+    fn from(forecast: &Forecast) -> Self {
+        Predicted {
+            predicted_finish: Some(iso(forecast.finish)),
+            predicted_low: forecast.interval.map(|(low, _)| iso(low)),
+            predicted_high: forecast.interval.map(|(_, high)| iso(high)),
+        }
+    }
+}
+
+/// The answer to `job predict`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Prediction {
+    job: u32,
+    state: String,
+    finished: Option<String>,
+    #[serde(flatten)]
+    predicted: Predicted,
+    predicted_makespan_s: Option<f64>,
+}
+
+impl From<&JobView> for Prediction {
+    fn from(view: &JobView) -> Self {
+        Prediction {
+            job: view.job.0,
+            state: view.state.to_string(),
+            finished: view.finished.map(iso),
+            predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
+            predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
+        }
     }
 }
 
@@ -84,8 +129,8 @@ pub(crate) struct Submitted {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_because: Option<String>,
     /// When it is expected to be finished.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted_finish: Option<String>,
+    #[serde(flatten)]
+    pub predicted: Option<Predicted>,
     /// The job after it was waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<Job>,
@@ -127,6 +172,29 @@ struct Attempt {
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_from: Option<Checkpoint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Checkpoint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_problem: Option<String>,
+}
+
+/// A saved state of a task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Checkpoint {
+    attempt: u32,
+    sequence: u32,
+    saved: String,
+    files: u32,
+    bytes: u64,
+}
+
+impl From<&Saved> for Checkpoint {
+    fn from(saved: &Saved) -> Self {
+        let Saved { number, sequence, taken, files, bytes, .. } = *saved;
+        Checkpoint { attempt: number, sequence, saved: iso(taken), files, bytes }
+    }
 }
 
 impl From<&TaskView> for Task {
@@ -163,6 +231,9 @@ impl From<&AttemptView> for Attempt {
             suspended_s: view.suspended.secs(),
             exit_code: view.exit_code,
             reason: view.reason.clone(),
+            started_from: view.started_from.as_ref().map(Checkpoint::from),
+            checkpoint: view.saved.as_ref().map(Checkpoint::from),
+            checkpoint_problem: view.checkpoint_problem.clone(),
         }
     }
 }
@@ -271,12 +342,20 @@ pub(crate) struct Explained {
     job: Job,
     waiting: Vec<Waiting>,
     hosts: Vec<PassedOver>,
+    duplicates: Vec<Copied>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Waiting {
     reason: String,
     tasks: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Copied {
+    attempt: String,
+    host: String,
+    reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -290,7 +369,13 @@ impl From<&ExplainView> for Explained {
         let waiting =
             view.waiting.iter().map(|(reason, tasks)| Waiting { reason: reason.clone(), tasks: tasks.clone() });
         let hosts = view.hosts.iter().map(|(host, reason)| PassedOver { host: host.clone(), reason: reason.clone() });
-        Explained { job: (&view.job).into(), waiting: waiting.collect(), hosts: hosts.collect() }
+        let copied = |copy: &DuplicateView| Copied {
+            attempt: copy.attempt.to_string(),
+            host: copy.host.clone(),
+            reason: copy.why.clone(),
+        };
+        let duplicates = view.duplicates.iter().map(copied).collect();
+        Explained { job: (&view.job).into(), waiting: waiting.collect(), hosts: hosts.collect(), duplicates }
     }
 }
 
@@ -316,6 +401,8 @@ impl From<&[(JobId, u64)]> for Changed {
 mod tests {
     use super::*;
     use crate::output::document;
+    use common::BlobRef;
+    use common::content::BlobHash;
     use common::host::{Confinement, HostFacts};
     use common::token::Role;
     use common::view::{AttemptState, HostState, JobState};
@@ -337,7 +424,7 @@ mod tests {
             submitted: START,
             started: Some(START + Span::from_secs(1)),
             finished: Some(START + Span::from_millis(2_500)),
-            predicted_finish: None,
+            predicted: None,
             predicted_makespan: Some(Span::from_secs(2)),
             reason: None,
         }
@@ -351,7 +438,7 @@ mod tests {
     fn a_job_has_the_fields_of_the_contract() {
         assert_eq!(
             document(&Job::from(&job())),
-            r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_makespan_s":2.0}"#
+            r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_low":null,"predicted_high":null,"predicted_makespan_s":2.0}"#
         );
         assert!(document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#));
     }
@@ -371,12 +458,22 @@ mod tests {
             suspended: Span::from_millis(250),
             exit_code: None,
             reason: None,
+            started_from: Some(Saved {
+                number: 1,
+                sequence: 4,
+                taken: START,
+                files: 2,
+                bytes: 300,
+                manifest: BlobRef { hash: BlobHash([1; 32]), size: 70 },
+            }),
+            saved: None,
+            checkpoint_problem: Some("too large".into()),
         };
         let (task, state) = (TaskId::new(JobId(7), 3), TaskState::Suspended);
         let view = TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt] };
         assert_eq!(
             document(&Task::from(&view)),
-            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25}]}"#
+            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large"}]}"#
         );
     }
 
@@ -420,7 +517,7 @@ mod tests {
             again: false,
             dry_run: false,
             refused_because: None,
-            predicted_finish: None,
+            predicted: None,
             info: None,
         };
         let want = r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
@@ -440,9 +537,10 @@ mod tests {
             job: job(),
             waiting: vec![("no host is ready".into(), "1-3".into())],
             hosts: vec![("desk-1".into(), "its owner is there".into())],
+            duplicates: vec![DuplicateView { attempt: attempt(), host: "desk-2".into(), why: "a duplicate".into() }],
         };
         let text = document(&Explained::from(&view));
-        let end = r#""waiting":[{"reason":"no host is ready","tasks":"1-3"}],"hosts":[{"host":"desk-1","reason":"its owner is there"}]}"#;
+        let end = r#""waiting":[{"reason":"no host is ready","tasks":"1-3"}],"hosts":[{"host":"desk-1","reason":"its owner is there"}],"duplicates":[{"attempt":"7.3#2","host":"desk-2","reason":"a duplicate"}]}"#;
         assert!(text.ends_with(end), "{text}");
     }
 }

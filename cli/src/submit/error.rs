@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use common::job::BadJob;
 use common::path::BadPath;
 use common::template::BadTemplate;
+use scheduler::policy::BadPolicy;
 
 use crate::failure::{Exit, Failure};
 
@@ -125,6 +126,9 @@ pub(crate) enum BuildError {
         /// The nearest name that exists.
         near: Option<String>,
     },
+    /// A parameter that the policy does not have, or not with this value.
+    #[error(transparent)]
+    PolicyParameter(BadPolicy),
     /// Nonsense that only shows in the whole.
     #[error(transparent)]
     Job(#[from] BadJob),
@@ -168,6 +172,7 @@ impl BuildError {
                 format!("{near}? deskgrid policy list shows all")
             }
             BuildError::Policy { near: None, .. } => "deskgrid policy list".to_owned(),
+            BuildError::PolicyParameter(_) => "deskgrid policy show NAME lists its parameters".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
             BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),

@@ -107,6 +107,7 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
         let wrong = |e: globset::Error| BuildError::Glob { glob: glob.to_owned(), why: e.kind().to_string() };
         globset::Glob::new(&neutral(glob)).map_err(wrong)?;
     }
+    command.checkpoint = args.checkpoint.map(Dur::span);
     command.stdin = args.stdin.as_deref().map(str::parse).transpose()?;
     command.stdout = capture(args.stdout.as_deref(), "stdout", tasks)?;
     command.stderr = capture(args.stderr.as_deref(), "stderr", tasks)?;
@@ -151,7 +152,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         priority: args.priority.unwrap_or(0),
         policy,
         estimate: args.estimate.map(Dur::span),
-        checkpoint: false,
+        checkpoint: args.checkpoint.is_some(),
     })
 }
 
@@ -258,11 +259,12 @@ mod tests {
         let desk = Desk::new();
         let a = format!("{}:in", desk.path("a.dat"));
         let words = "--name n --array 1-9:2 --output-file *.csv --stdin in --stdout out/%{TASK_ID} --stderr none --env K=v=%{HOST} \
-                     --retries 2 --max-losses 3 --timeout 90s --max-fails 4 --priority -5 --policy fcfs --estimate 1h --input";
+                     --retries 2 --max-losses 3 --timeout 90s --max-fails 4 --priority -5 --policy fcfs --estimate 1h --checkpoint 30s --input";
         let words: Vec<_> = words.split_whitespace().chain([a.as_str(), "--", "run"]).collect();
         let job = desk.job(&words);
         assert_eq!((job.name.as_str(), job.tasks.ids.len()), ("n", 5));
         let c = command(&job);
+        assert_eq!((c.checkpoint, job.rules.checkpoint), (Some(common::Span::from_secs(30)), true));
         assert_eq!(c.inputs[0].source, Source::Shared(link::content::hash_bytes(b"a.dat")));
         assert_eq!((c.outputs[0].as_str(), c.stdin.as_ref().unwrap().as_str()), ("*.csv", "in"));
         assert_eq!((&c.stdout, &c.stderr), (&Capture::File("out/%{TASK_ID}".parse().unwrap()), &Capture::Discard));

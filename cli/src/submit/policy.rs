@@ -1,13 +1,19 @@
 //! Policy names, against the scheduler's catalogue.
 
+use scheduler::policy::BadPolicy;
+
 use super::BuildError;
 
-/// The policy's name as the catalogue writes it.
+/// The policy as the catalogue writes its name, with the parameters that were given (`NAME:parameter=value`).
 pub(crate) fn known(given: &str) -> Result<String, BuildError> {
-    let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
-    match names.iter().find(|name| name.eq_ignore_ascii_case(given)) {
-        Some(name) => Ok((*name).to_owned()),
-        None => Err(BuildError::Policy { given: given.to_owned(), near: nearest(given, &names) }),
+    let (name, parameters) = given.find(':').map_or((given, ""), |at| given.split_at(at));
+    match scheduler::policy::parse(given) {
+        Ok(row) => Ok(format!("{}{parameters}", row.name)),
+        Err(BadPolicy::Unknown(_)) => {
+            let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
+            Err(BuildError::Policy { given: name.to_owned(), near: nearest(name, &names) })
+        }
+        Err(bad) => Err(BuildError::PolicyParameter(bad)),
     }
 }
 
@@ -22,6 +28,13 @@ pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_written_as_in_the_catalogue_and_keep_their_parameters() {
+        assert_eq!(known("pri-cr-wait:wait=60").unwrap(), "PRI-CR-WAIT:wait=60");
+        assert!(matches!(known("PRI-CR:wait=60"), Err(BuildError::PolicyParameter(_))));
+        assert!(matches!(known("PRI_CR:wait=60"), Err(BuildError::Policy { near: Some(_), .. })));
+    }
 
     #[test]
     fn near_misses_are_named_and_far_ones_are_not() {

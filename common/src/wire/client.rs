@@ -10,7 +10,7 @@ use crate::job::JobSpec;
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
-use crate::view::{ExplainView, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
+use crate::view::{ExplainView, Forecast, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ pub enum Reply {
         /// Whether this request id had been seen before.
         again: bool,
         /// When it would be finished, where that can be said.
-        predicted_finish: Option<Time>,
+        predicted: Option<Forecast>,
     },
     /// Some of the jobs; more may follow.
     Jobs(Vec<JobView>),

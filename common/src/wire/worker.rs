@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
 use crate::attempt::{Completion, Held};
+use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
-use crate::host::{HostFacts, OwnerState};
+use crate::host::{HostFacts, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
@@ -19,15 +20,15 @@ pub enum ToMaster {
         versions: Versions,
         /// What the host is.
         facts: HostFacts,
-        /// Whether the owner lets tasks run.
-        owner: OwnerState,
+        /// How it can be used now.
+        status: Status,
         /// Everything it holds, also from before the connection.
         held: Vec<Held>,
     },
     /// Alive; renews the leases of all that it lists. Answered by [`ToWorker::Beat`].
     Heartbeat {
-        /// Whether the owner lets tasks run.
-        owner: OwnerState,
+        /// How it can be used now.
+        status: Status,
         /// Everything it holds.
         held: Vec<Held>,
     },
@@ -44,6 +45,15 @@ pub enum ToMaster {
     },
     /// The owner came or went.
     Owner(OwnerState),
+    /// What became of the state of an attempt.
+    Checkpoint {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Counts the states that the attempt saved or should have saved, from 1; 0 of the one that it started from.
+        sequence: u32,
+        /// What became of it.
+        saving: Saving,
+    },
     /// It shuts down in order: nothing runs here any more.
     Leaving,
 }
@@ -104,6 +114,8 @@ pub struct Assignment {
     pub attempt: AttemptId,
     /// Kill it after this run time, suspensions not counted.
     pub limit: Option<Span>,
+    /// Report at least this often while it is held, where that is more often than usual.
+    pub report_every: Option<Span>,
     /// What to do.
     pub work: Errand,
 }
@@ -134,6 +146,8 @@ pub struct Command {
     pub keep_stdout: bool,
     /// Whether its standard error is kept.
     pub keep_stderr: bool,
+    /// How its state is kept, if it is.
+    pub checkpoint: Option<Checkpointing>,
 }
 
 /// A file to be placed.

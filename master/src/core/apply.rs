@@ -30,8 +30,8 @@ impl Core {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
-            Effect::Start { host, attempt, limit, report_every: _, why } => {
-                return self.on_start(host, attempt, limit, &why);
+            Effect::Start { host, attempt, limit, report_every, why } => {
+                return self.on_start(host, attempt, (limit, report_every), &why);
             }
             Effect::Stop { host, attempt, why } => self.mail(host).stop.push((attempt, why.to_string())),
             Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
@@ -54,7 +54,7 @@ impl Core {
         &mut self,
         host: HostId,
         attempt: AttemptId,
-        limit: Option<Span>,
+        (limit, report_every): (Option<Span>, Option<Span>),
         why: &StartReason,
     ) -> Result<(), StoreError> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
@@ -64,8 +64,12 @@ impl Core {
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return Ok(()) };
         let first = job.on_start(self.now);
+        let from = if job.spec.rules.checkpoint { self.store.checkpoint(attempt.task)? } else { None };
+        if let Some(saved) = &from {
+            self.store.starts_from(attempt, saved)?;
+        }
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
-        match assignment(&job.spec, attempt, host_name, limit) {
+        match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
             Ok(assignment) => self.mail(host).assign.push(assignment),
             // Only a name that depends on the host or the attempt can come this far; the task fails and says why.
             Err(bad) => self.follow.push(Event::AttemptEnded {
@@ -109,6 +113,9 @@ impl Core {
 
     fn on_task_settled(&mut self, task: common::TaskId, settled: &Settled) -> Result<(), StoreError> {
         self.changed.0 = true;
+        if self.saves(task.job) {
+            self.store.drop_checkpoints(task.job, &IdSet::from_range(task.index, task.index))?;
+        }
         let why = match settled {
             Settled::Finished(_) => {
                 self.predict(task.job);
@@ -127,6 +134,9 @@ impl Core {
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
         if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
             job.reason = Some(format!("the rest was cancelled: {why}"));
+        }
+        if self.saves(job) {
+            self.store.drop_checkpoints(job, tasks)?;
         }
         self.store.settle(job, tasks, TaskState::Cancelled, &why.to_string())
     }

@@ -1,12 +1,13 @@
 //! From a job's spec to what one attempt does, every placeholder expanded.
 
+use common::checkpoint::{Checkpointing, Saved};
 use common::job::{Capture, CommandSpec, Input, JobSpec, Work};
 use common::path::BadPath;
 use common::template::{PLACEHOLDERS, Values};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
-/// What `attempt` does on `host`.
+/// What `attempt` does on `host`, for how long at most, how often that is to be reported, and from which saved state.
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.
@@ -14,17 +15,19 @@ pub(super) fn assignment(
     spec: &JobSpec,
     attempt: AttemptId,
     host: &str,
-    limit: Option<Span>,
+    (limit, report_every): (Option<Span>, Option<Span>),
+    from: Option<Saved>,
 ) -> Result<Assignment, BadPath> {
     let work = match &spec.work {
         Work::Noop => Errand::Noop,
         Work::Command(command) => {
             let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index) };
             let position = spec.tasks.ids.rank(attempt.task.index);
-            Errand::Command(Box::new(expand(command, &values, position)?))
+            let checkpoint = command.checkpoint.map(|every| Checkpointing { every, from });
+            Errand::Command(Box::new(Command { checkpoint, ..expand(command, &values, position)? }))
         }
     };
-    Ok(Assignment { attempt, limit, work })
+    Ok(Assignment { attempt, limit, report_every, work })
 }
 
 fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Command, BadPath> {
@@ -43,5 +46,6 @@ fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Comm
         stdin: spec.stdin.as_ref().map(|name| name.expand(values).try_into()).transpose()?,
         keep_stdout: spec.stdout != Capture::Discard,
         keep_stderr: spec.stderr != Capture::Discard,
+        checkpoint: None,
     })
 }

@@ -14,16 +14,15 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
-    if scheduler::policy::policy(&spec.rules.policy).is_none() {
-        return Err(invalid(format!("there is no policy `{}`", spec.rules.policy), "see `deskgrid policy list`"));
-    }
+    scheduler::policy::parse(&spec.rules.policy)
+        .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
     let Work::Command(command) = &spec.work else { return Ok(()) };
     let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
     for index in spec.tasks.ids.iter().take(alike) {
         // Job, host and incarnation are not known yet; any show whether the rest makes sense.
         let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation: Incarnation(0) };
-        let tried = assignment(spec, attempt, "host", None).map_err(|bad| {
+        let tried = assignment(spec, attempt, "host", (None, None), None).map_err(|bad| {
             invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME")
         })?;
         if assignment_bytes(&tried) > MAX_ASSIGNMENT {

@@ -1,7 +1,7 @@
 //! Hosts: their sessions, what their workers say, and what can be shown of them.
 
 use common::attempt::Held;
-use common::host::{HostFacts, OwnerState, YieldReason};
+use common::host::{HostFacts, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::{HostId, Span, Time};
@@ -24,6 +24,8 @@ pub(super) struct Host {
     /// Since when this process has known it.
     known: Time,
     heard: Option<Time>,
+    /// The part of a slot's processor that tasks could have when it was last heard of.
+    cpu: Option<f32>,
     finished: u64,
     lost: u64,
 }
@@ -44,29 +46,32 @@ pub(crate) struct Connected {
     pub(crate) heartbeat: Span,
     /// What it is.
     pub(crate) facts: HostFacts,
-    /// Whether its owner lets tasks run.
-    pub(crate) owner: OwnerState,
+    /// How it can be used now.
+    pub(crate) status: Status,
     /// Everything it holds.
     pub(crate) held: Vec<Held>,
 }
 
 impl Host {
     fn new(name: String, now: Time) -> Self {
-        Self { name, facts: None, session: None, draining: false, known: now, heard: None, finished: 0, lost: 0 }
+        let (facts, session, heard, cpu) = (None, None, None, None);
+        Self { name, facts, session, draining: false, known: now, heard, cpu, finished: 0, lost: 0 }
     }
 }
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
         let RestoredHost { id, name, facts, draining, finished, lost, heard } = restored;
+        let known = facts.as_ref().map(|facts| Event::HostKnown { host: id, speed: facts.speed, record: None });
         let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
+        known.map_or(Ok(()), |known| self.step(known))?;
         if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }
     }
 
     /// A worker said hello. An earlier session of the same host ends.
     pub(crate) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
-        let Connected { host: id, name, session, outbox, version, heartbeat, facts, owner, held } = connected;
+        let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let (slots, speed) = (facts.slots, facts.speed);
         self.store.host_facts(id, &facts)?;
@@ -77,10 +82,10 @@ impl Core {
             tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
         }
         host.facts = Some(HostFacts { name: name.clone(), ..facts });
-        host.heard = Some(now);
+        (host.heard, host.cpu) = (Some(now), Some(status.cpu));
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
-        self.step(Event::HostJoined { host: id, slots, speed, status: owner.into(), held })?;
+        self.step(Event::HostJoined { host: id, slots, speed, status, held })?;
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
         let incarnation = self.incarnation;
@@ -97,6 +102,7 @@ impl Core {
                 tracing::info!(host = host.name, "disconnected");
                 host.session = None;
                 let (finished, lost, heard) = (host.finished, host.lost, host.heard.unwrap_or(self.now));
+                self.experience_gained();
                 self.store.host_counts(id, finished, lost, heard)?;
                 self.step(Event::HostDisconnected { host: id })
             }
@@ -124,11 +130,14 @@ impl Core {
         &mut self,
         host: HostId,
         session: SessionId,
-        owner: OwnerState,
+        status: Status,
         held: Vec<Held>,
     ) -> Result<(), StoreError> {
         self.mail(host).beat = true;
-        self.on_event(host, session, Event::HostHeard { host, status: owner.into(), held })
+        if let Some(host) = self.hosts.get_mut(&host) {
+            host.cpu = Some(status.cpu);
+        }
+        self.on_event(host, session, Event::HostHeard { host, status, held })
     }
 
     /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the other, after the
@@ -213,6 +222,7 @@ impl Core {
             confinement: common::host::Confinement::Process,
         });
         let status = self.scheduler.host(id);
+        let connected = status.as_ref().is_some_and(|s| s.connected);
         let never = || Some("its worker has not connected since the master started".to_owned());
         Some(HostView {
             id,
@@ -221,7 +231,7 @@ impl Core {
             reason: status.as_ref().map_or_else(never, |s| s.reason.clone()),
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
-            cpu_availability: None,
+            cpu_availability: host.cpu.filter(|_| connected).map(f64::from),
             owner_active: status.as_ref().filter(|s| s.connected).map(|s| s.owner != OwnerState::Away),
             attempts: status.map_or_else(Vec::new, |s| s.attempts),
             finished: host.finished,

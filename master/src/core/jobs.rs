@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use common::attempt::Phase;
+use common::checkpoint::Saved;
+use common::content::BlobHash;
 use common::job::Work;
-use common::view::{AttemptState, ExplainView, JobState, JobView, TaskCounts, TaskState};
+use common::view::{AttemptState, ExplainView, Forecast, JobState, JobView, TaskCounts, TaskState};
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, BlobRef, IdSet, JobId, JobSpec, RequestId, Span, Time};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
 use scheduler::event::Bag;
 
@@ -32,7 +34,7 @@ pub(crate) struct Submitted {
     /// Whether the request had been seen before.
     pub(crate) again: bool,
     /// When it would be done.
-    pub(crate) predicted_finish: Option<Time>,
+    pub(crate) predicted: Option<Forecast>,
 }
 
 /// A submission that was not taken.
@@ -88,11 +90,7 @@ impl Core {
         let body_hash = *blake3::hash(&body).as_bytes();
         if let Some((job, before)) = self.store.job_of_request(request)? {
             return Ok(if before == body_hash {
-                Ok(Submitted {
-                    job: Some(job),
-                    again: true,
-                    predicted_finish: self.scheduler.predict_finish(job, self.now),
-                })
+                Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job) })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
@@ -102,7 +100,7 @@ impl Core {
             return Ok(Err(refusal));
         }
         if dry_run {
-            return Ok(Ok(Submitted { job: None, again: false, predicted_finish: None }));
+            return Ok(Ok(Submitted { job: None, again: false, predicted: None }));
         }
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
         let bag = Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone() };
@@ -110,8 +108,7 @@ impl Core {
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        let predicted_finish = self.scheduler.predict_finish(job, self.now);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted_finish }))
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job) }))
     }
 
     /// The content of an input that is not here, if there is any.
@@ -127,6 +124,7 @@ impl Core {
 
     /// Reads back what a restart interrupted.
     pub(super) fn restore(&mut self) -> Result<(), StoreError> {
+        self.recall_experience()?;
         for host in self.store.restore_hosts()? {
             self.restore_host(host)?;
         }
@@ -237,7 +235,7 @@ impl Core {
             submitted: job.submitted,
             started: job.started,
             finished: None,
-            predicted_finish: self.scheduler.predict_finish(id, self.now),
+            predicted: self.forecast(id),
             predicted_makespan: job.predicted_makespan,
             reason: job.reason.clone(),
         })
@@ -253,7 +251,7 @@ impl Core {
         Some(LiveJob { states, attempts })
     }
 
-    /// Why the job's tasks wait, and why each host takes none of them.
+    /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let why = self.scheduler.explain(job)?;
@@ -262,6 +260,7 @@ impl Core {
             job: view,
             waiting: why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
             hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
+            duplicates: Vec::new(),
         })
     }
 
@@ -283,6 +282,12 @@ impl Core {
         self.store.update_job(id, &row)
     }
 
+    /// When the job is expected to be finished.
+    fn forecast(&self, id: JobId) -> Option<Forecast> {
+        let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
+        Some(Forecast { finish, interval: Some((low, high)) })
+    }
+
     /// Notes the first prediction that can be made of a job's makespan.
     pub(super) fn predict(&mut self, id: JobId) {
         let open = self.jobs.get(&id).is_some_and(|job| job.predicted_makespan.is_none());
@@ -293,6 +298,45 @@ impl Core {
         if let (Some(finish), Some(job)) = (finish, self.jobs.get_mut(&id)) {
             job.predicted_makespan = job.started.map(|started| finish.since(started));
         }
+    }
+
+    /// Whether the job's tasks keep their state.
+    pub(super) fn saves(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.spec.rules.checkpoint)
+    }
+
+    /// Keeps a complete state of an attempt, if it is one that this host was given and that can still be of use.
+    pub(crate) fn on_saved(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        saved: Saved,
+        blobs: &[BlobHash],
+    ) -> Result<(), StoreError> {
+        let saved = Saved { taken: self.now, ..saved };
+        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
+            tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "state saved");
+            self.store.keep_checkpoint(attempt, &saved, blobs)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that a state of an attempt was not saved, or not used.
+    pub(crate) fn on_not_saved(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        why: &str,
+        from_scratch: bool,
+    ) -> Result<(), StoreError> {
+        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
+            tracing::info!(%attempt, %host, why, "state not saved, or not used");
+            match from_scratch {
+                true => self.store.started_from_scratch(attempt, why)?,
+                false => self.store.checkpoint_problem(attempt, why)?,
+            }
+        }
+        Ok(())
     }
 
     /// How many jobs are not settled.

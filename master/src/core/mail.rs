@@ -34,7 +34,8 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
     let strings = command.argv.iter().chain(&command.outputs).map(|s| text(s)).sum::<usize>();
     let env = command.env.iter().map(|(k, v)| text(k) + text(v)).sum::<usize>();
     let inputs = command.inputs.iter().map(|input| text(input.path.as_str()) + 48).sum::<usize>();
-    4 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
+    // The fixed part of it, a saved state included, takes less than this.
+    12 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
 }
 
 impl HostMail {
@@ -96,9 +97,14 @@ mod tests {
             stdin: None,
             keep_stdout: true,
             keep_stderr: true,
+            checkpoint: None,
         };
-        let big =
-            |i: u32| Assignment { attempt: attempt(i), limit: None, work: Errand::Command(Box::new(command(90_000))) };
+        let big = |i: u32| Assignment {
+            attempt: attempt(i),
+            limit: None,
+            report_every: None,
+            work: Errand::Command(Box::new(command(90_000))),
+        };
         let ids: Vec<AttemptId> = (u32::MAX - 20_000..u32::MAX).map(attempt).collect();
         let mail = HostMail {
             assign: (0..10).map(big).collect(),

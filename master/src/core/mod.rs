@@ -5,24 +5,28 @@
 mod apply;
 mod assign;
 mod check;
+mod experience;
 mod hosts;
 mod jobs;
 mod mail;
 mod peers;
+mod record;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use common::wire::{Refusal, RefusalCode};
 use common::{Completion, HostId, Incarnation, JobId, Span, Time};
-use link::BlobStore;
+use link::{BlobStore, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
 use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
+use record::Recorder;
 
 pub(crate) use check::check_spec;
 pub(crate) use hosts::{Connected, SessionId};
@@ -70,6 +74,8 @@ pub(crate) struct Core {
     /// Jobs settled by the present event; they leave memory when it is done.
     leaving: Vec<JobId>,
     effects: Vec<Effect>,
+    recorder: Option<Recorder>,
+    notebook: experience::Notebook,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
 }
@@ -123,9 +129,14 @@ pub(crate) fn start(
     let settings = Settings {
         suspect_after: config.suspect_after.span(),
         lease: config.lease.span(),
+        heartbeat: config.heartbeat.span(),
         prefetch_window: config.prefetch.span(),
         ..Settings::default()
     };
+    let open = |path: &PathBuf| {
+        Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
+    };
+    let recorder = config.record.as_ref().map(open).transpose()?;
     let (changed, changed_rx) = watch::channel(0);
     let (settled, settled_rx) = watch::channel(0);
     let mut core = Core {
@@ -143,6 +154,8 @@ pub(crate) fn start(
         follow: Vec::new(),
         leaving: Vec::new(),
         effects: Vec::new(),
+        recorder,
+        notebook: experience::Notebook::default(),
         changed: (false, changed),
         settled: (false, settled),
     };
@@ -169,6 +182,7 @@ impl Core {
                 let answer = work(&mut self)?;
                 self.answers.push(answer);
             }
+            self.write_experience_if_due()?;
             self.finish_group()?;
         }
     }
@@ -197,7 +211,13 @@ impl Core {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
             let mut effects = std::mem::take(&mut self.effects);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.event(self.now, &event);
+            }
             self.scheduler.step(self.now, event, &mut effects);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.effects(&effects);
+            }
             for effect in effects.drain(..) {
                 self.apply(effect)?;
             }
@@ -222,6 +242,9 @@ impl Core {
         }
         for answer in self.answers.drain(..) {
             answer();
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush();
         }
         for (flag, counter) in [&mut self.changed, &mut self.settled] {
             if std::mem::take(flag) {

@@ -1,14 +1,15 @@
 //! What a client may ask, and the answers: from the core for what lives, from the store for what is over.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
-use common::view::{HostView, JobState, JobView, OutputView, TaskView, TokenView};
+use common::view::{DuplicateView, ExplainView, HostView, JobState, JobView, OutputView, TaskView, TokenView};
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
-use common::{IdSet, JobId, RequestId, Span};
+use common::{AttemptId, HostId, IdSet, JobId, RequestId, Span};
 use link::LinkError;
 use tokio::sync::watch;
 
@@ -16,6 +17,9 @@ use super::views::{self, Listing};
 use crate::core::{Core, Stopped, check_spec};
 use crate::run::State;
 use crate::store::{Peer, StoreError};
+
+/// So many copies are explained at most, so that the answer fits a message.
+const SHOWN_DUPLICATES: u32 = 500;
 
 /// A client that asks.
 pub(super) struct Asker {
@@ -126,8 +130,8 @@ impl Asker {
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted =
             self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
-        let (job, again, predicted_finish) = (submitted.job, submitted.again, submitted.predicted_finish);
-        Ok(Reply::Submitted { job, tasks, again, predicted_finish })
+        let (job, again, predicted) = (submitted.job, submitted.again, submitted.predicted);
+        Ok(Reply::Submitted { job, tasks, again, predicted })
     }
 
     /// Whose jobs the client may see; none: everybody's.
@@ -266,11 +270,21 @@ impl Asker {
 
     pub(super) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        if let Some(view) = self.core(move |core| Ok(core.explain(job))).await? {
+        if let Some((mut view, names)) =
+            self.core(move |core| Ok(core.explain(job).zip(Some(core.host_names())))).await?
+        {
+            let names: BTreeMap<HostId, String> = names.into_iter().collect();
+            let named = |(attempt, host, why): (AttemptId, HostId, String)| {
+                let host = names.get(&host).cloned().unwrap_or_else(|| host.to_string());
+                DuplicateView { attempt, host, why }
+            };
+            let live = self.read(move |reader| reader.live_duplicates(job, SHOWN_DUPLICATES)).await?;
+            view.duplicates = live.into_iter().map(named).collect();
             return Ok(Reply::Explained(Box::new(view)));
         }
         let job = self.read(move |reader| reader.job(job)).await?.ok_or_else(|| no_job(job))?;
-        Ok(Reply::Explained(Box::new(common::view::ExplainView { job, waiting: Vec::new(), hosts: Vec::new() })))
+        let (waiting, hosts, duplicates) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Reply::Explained(Box::new(ExplainView { job, waiting, hosts, duplicates })))
     }
 
     pub(super) async fn hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {

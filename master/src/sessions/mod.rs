@@ -1,6 +1,7 @@
 //! Connections: who is there, what for, and the streams that they open.
 
 mod answers;
+mod checkpoint;
 mod client;
 mod enrol;
 mod views;

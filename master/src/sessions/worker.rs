@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::HostId;
+use common::host::Status;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -12,7 +13,7 @@ use quinn::{Connection, VarInt};
 use scheduler::Event;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{accept, read_open, serve_content, stopped, within_deadline};
+use super::{accept, checkpoint, read_open, serve_content, stopped, within_deadline};
 use crate::core::{Connected, SessionId};
 use crate::run::State;
 use crate::store::Peer;
@@ -96,7 +97,7 @@ fn welcome(
     outbox: UnboundedSender<ToWorker>,
 ) -> Result<Connected, Refusal> {
     let invalid = |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
-    let ToMaster::Hello { versions, facts, owner, held } = hello else {
+    let ToMaster::Hello { versions, facts, status, held } = hello else {
         return Err(invalid("the first message must be Hello"));
     };
     let version = Versions::ours().agree(&versions)?;
@@ -104,7 +105,13 @@ fn welcome(
         return Err(invalid(&format!("a host has 1 to {MAX_SLOTS} slots, not {}", facts.slots)));
     }
     let (name, heartbeat) = (peer.name.clone(), state.config.heartbeat.span());
-    Ok(Connected { host, name, session, outbox, version, heartbeat, facts, owner, held })
+    Ok(Connected { host, name, session, outbox, version, heartbeat, facts, status: sound(status), held })
+}
+
+/// A status whose numbers are what they must be.
+fn sound(status: Status) -> Status {
+    let cpu = if status.cpu.is_finite() { status.cpu.clamp(0.0, 1.0) } else { 0.0 };
+    Status { cpu, ..status }
 }
 
 /// Sends what the core has for the host, as many messages in one write as there are.
@@ -125,8 +132,8 @@ async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: Ses
     while let Some(message) = rx.recv::<ToMaster>().await? {
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
-            ToMaster::Heartbeat { owner, held } => {
-                state.core.tell(move |core| core.on_heartbeat(host, session, owner, held));
+            ToMaster::Heartbeat { status, held } => {
+                state.core.tell(move |core| core.on_heartbeat(host, session, sound(status), held));
             }
             ToMaster::Phases(held) => event(Event::AttemptsMoved { host, held }),
             ToMaster::Delivered(deliveries) => deliver(state, host, deliveries)?,
@@ -135,6 +142,9 @@ async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: Ses
                 event(Event::AttemptsReturned { host, attempts });
             }
             ToMaster::Owner(owner) => event(Event::OwnerChanged { host, owner }),
+            ToMaster::Checkpoint { attempt, sequence, saving } => {
+                checkpoint::take(state, host, attempt, sequence, saving).await;
+            }
             ToMaster::Leaving => event(Event::HostLeft { host }),
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use common::checkpoint::Saved;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
@@ -87,6 +88,26 @@ impl Reader {
         self.with(|db| settled_rows(db, job))
     }
 
+    /// Live attempts of the job that were started as copies, up to so many: where and why.
+    pub(crate) fn live_duplicates(
+        &self,
+        job: JobId,
+        most: u32,
+    ) -> Result<Vec<(AttemptId, HostId, String)>, StoreError> {
+        self.with(|db| {
+            let mut query = db.prepare_cached(
+                "SELECT task, number, incarnation, host, start_why FROM attempt
+                 WHERE job = ? AND duplicate AND ended IS NULL ORDER BY task, number LIMIT ?",
+            )?;
+            let rows = query.query_map((job.0, most), |row| {
+                let (number, incarnation) = (row.get(1)?, Incarnation(row.get(2)?));
+                let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
+                Ok((attempt, HostId(row.get(3)?), row.get(4)?))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
     /// Hands each attempt of a range of tasks to `each`, in order.
     pub(crate) fn attempts(
         &self,
@@ -97,7 +118,7 @@ impl Reader {
         self.with(|db| {
             let mut query = db.prepare_cached(
                 "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu, suspended,
-                 exit_code, start_why, end_why, result FROM attempt WHERE job = ? AND task BETWEEN ? AND ?
+                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem FROM attempt WHERE job = ? AND task BETWEEN ? AND ?
                  ORDER BY task, number",
             )?;
             let mut rows = query.query((job.0, tasks.0, tasks.1))?;
@@ -126,9 +147,16 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         suspended: span(row.get(11)?),
         exit_code: row.get(12)?,
         reason: Some(end_why.map_or(start_why.clone(), |end| format!("{start_why}; {end}"))),
+        started_from: saved(row.get(16)?)?,
+        saved: saved(row.get(17)?)?,
+        checkpoint_problem: row.get(18)?,
     };
     let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose()?;
     Ok(AttemptRow { host: HostId(row.get(3)?), view, result })
+}
+
+fn saved(bytes: Option<Vec<u8>>) -> Result<Option<Saved>, StoreError> {
+    bytes.map(|bytes| from_postcard(&bytes)).transpose()
 }
 
 fn span(micros: i64) -> Span {
@@ -182,7 +210,7 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         submitted: time(row.get(12)?),
         started: row.get::<_, Option<i64>>(13)?.map(time),
         finished: row.get::<_, Option<i64>>(14)?.map(time),
-        predicted_finish: None,
+        predicted: None,
         predicted_makespan: row.get::<_, Option<i64>>(15)?.map(span),
         reason: row.get(16)?,
     })

@@ -10,7 +10,9 @@ const MIGRATIONS: &[&str] = &[VERSION_1];
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
 /// ones stand in `settled` as ranges; all others are open. `charged` says whether an attempt's failure or loss still counts
-/// against its task: a retry that somebody asked for forgives those before it.
+/// against its task: a retry that somebody asked for forgives those before it. `checkpoint` has the newest saved state of
+/// each open task that has one, as postcard of `common::checkpoint::Saved` (so have `started_from` and `saved`), and
+/// `checkpoint_blob` the content that it needs. `meta` has what the scheduler learned of hosts under `experience`.
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
@@ -37,10 +39,15 @@ CREATE TABLE attempt (
     host INTEGER NOT NULL, state TEXT NOT NULL, duplicate INTEGER NOT NULL, assigned INTEGER NOT NULL,
     started INTEGER, ended INTEGER, ran INTEGER NOT NULL DEFAULT 0, cpu INTEGER NOT NULL DEFAULT 0,
     suspended INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, charged INTEGER NOT NULL DEFAULT 1,
-    start_why TEXT NOT NULL, end_why TEXT, result BLOB,
+    start_why TEXT NOT NULL, end_why TEXT, result BLOB, started_from BLOB, saved BLOB, checkpoint_problem TEXT,
     PRIMARY KEY (job, task, number)) WITHOUT ROWID;
 CREATE TABLE blob_use (hash BLOB NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (hash, job)) WITHOUT ROWID;
 CREATE INDEX blob_use_by_job ON blob_use (job);
+CREATE TABLE checkpoint (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, saved BLOB NOT NULL, PRIMARY KEY (job, task)) WITHOUT ROWID;
+CREATE TABLE checkpoint_blob (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (job, task, hash)) WITHOUT ROWID;
+CREATE INDEX checkpoint_blob_by_hash ON checkpoint_blob (hash);
 ";
 
 /// Brings the store to this program's version, in one transaction.

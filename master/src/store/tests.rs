@@ -1,6 +1,7 @@
 //! The store by itself: what is committed is there after reopening, and what cannot be opened says why.
 
 use common::attempt::{Outcome, OutputFile, Stream};
+use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::{Rules, Work};
 use common::view::{AttemptState, TaskState};
@@ -155,4 +156,41 @@ fn a_newer_or_damaged_store_is_refused_and_left_alone() {
     let error = Writer::open(dir.path()).err().unwrap();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_settled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(2));
+    start(&mut store, attempt(job, 1, 1));
+    start(&mut store, attempt(job, 1, 2));
+    let blob = |fill: u8| BlobHash([fill; 32]);
+    let saved = |number, sequence, list: u8| Saved {
+        number,
+        sequence,
+        taken: Time(5),
+        files: 1,
+        bytes: 9,
+        manifest: BlobRef { hash: blob(list), size: 40 },
+    };
+    let needed = |store: &Writer| (1..=6).filter(|n| store.needs_blob(&blob(*n)).unwrap()).collect::<Vec<u8>>();
+    store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 7, 1), &[blob(2)]).unwrap();
+    assert_eq!(needed(&store), [1, 2]);
+    store.keep_checkpoint(attempt(job, 1, 2), &saved(2, 1, 3), &[blob(2), blob(4)]).unwrap();
+    assert_eq!(needed(&store), [2, 3, 4], "a later attempt's first state is newer");
+    store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 8, 5), &[blob(6)]).unwrap();
+    assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![2, 3, 4], Some(saved(2, 1, 3))));
+    store.commit().unwrap();
+    drop(store);
+
+    let mut store = open(&dir);
+    assert_eq!(store.checkpoint(TaskId::new(job, 1)).unwrap(), Some(saved(2, 1, 3)));
+    assert!(store.wants_checkpoint(attempt(job, 1, 2), HostId(1)).unwrap());
+    assert!(!store.wants_checkpoint(attempt(job, 1, 2), HostId(2)).unwrap(), "another host's");
+    assert!(!store.wants_checkpoint(attempt(job, 1, 3), HostId(1)).unwrap(), "never given out");
+    store.settle(job, &IdSet::from_range(1, 1), TaskState::Failed, "test").unwrap();
+    assert!(!store.wants_checkpoint(attempt(job, 1, 2), HostId(1)).unwrap(), "settled");
+    store.drop_checkpoints(job, &IdSet::from_range(1, 1)).unwrap();
+    assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![], None));
 }

@@ -111,7 +111,7 @@ impl Writer {
         &self.db
     }
 
-    fn change(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+    pub(super) fn change(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
         if !self.open {
             self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             self.open = true;
@@ -125,9 +125,7 @@ impl Writer {
         key: &str,
         make: impl FnOnce() -> [u8; N],
     ) -> Result<[u8; N], StoreError> {
-        let found: Option<Vec<u8>> =
-            self.db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?;
-        match found {
+        match self.note(key)? {
             Some(bytes) => {
                 bytes.try_into().map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length")))
             }
@@ -139,7 +137,13 @@ impl Writer {
         }
     }
 
-    fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+    /// A remembered value that may be of any length, or not be there.
+    pub(crate) fn note(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?)
+    }
+
+    /// Remembers a value.
+    pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.change("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", params![key, value]).map(drop)
     }
 
@@ -215,12 +219,13 @@ impl Writer {
 
     /// Whether some job needs this content.
     pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-        Ok(self.db.prepare_cached("SELECT 1 FROM blob_use WHERE hash = ?")?.exists([hash.0])?)
+        let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1";
+        Ok(self.db.prepare_cached(sql)?.exists([hash.0])?)
     }
 
     /// Removes a job with everything of it but the content, which is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
-        for table in ["attempt", "settled", "blob_use"] {
+        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob"] {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;

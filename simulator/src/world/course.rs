@@ -5,6 +5,8 @@ use common::host::{OwnerState, Status, YieldReason};
 use common::units::REFERENCE_MHZ;
 use common::{Span, Speed, Time};
 
+use scheduler::experience::Habit;
+
 use crate::trace::{Segment, Trace};
 
 /// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU availability").
@@ -199,6 +201,19 @@ impl Course {
     pub(super) fn at_after(&self, hint: usize, at: Time) -> &Stretch {
         let later = self.stretches[hint + 1..].iter().take_while(|stretch| stretch.start <= at);
         later.last().unwrap_or(&self.stretches[hint])
+    }
+
+    /// What the host and its owner did from time 0 to this time.
+    pub(super) fn habit(&self, until: Time) -> Habit {
+        let last = self.index(until);
+        let mut habit = Habit { away_s: self.stretches[last].ran(until).secs(), ..Habit::default() };
+        for (stretch, next) in self.stretches.iter().zip(&self.stretches[1..]).take(last + 1) {
+            habit.up_s += if stretch.up { next.start.min(until).since(stretch.start).secs() } else { 0.0 };
+            let over = next.start <= until;
+            habit.turns += f64::from(over && stretch.ready() && next.up && !next.ready());
+            habit.failures += f64::from(over && stretch.up && !next.up);
+        }
+        habit
     }
 
     /// When a task that begins to compute at `from`, in the stretch of number `hint` or later, has had `cpu_s`

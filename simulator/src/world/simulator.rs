@@ -14,6 +14,7 @@ use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use scheduler::effect::{Refused, Settled};
+use scheduler::experience::Habit;
 use scheduler::{Effect, Event, Experience, Scheduler};
 
 use super::course::{Change, Course, Stretch, World};
@@ -186,7 +187,9 @@ impl<'a, 'r> Live<'a, 'r> {
             let place = self.sim.places[number as usize] as usize;
             let record = self.run.records.and_then(|records| records.get(place)).copied().flatten();
             let speed = self.world.courses[place].speed;
-            self.step(Event::HostKnown { host: HostId(number), speed, record });
+            let course = &self.world.courses[place];
+            let habit = if self.run.experience.is_some() { course.habit(self.start) } else { Habit::default() };
+            self.step(Event::HostKnown { host: HostId(number), speed, record, habit });
         }
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;

@@ -15,6 +15,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
+use super::checkpoint::CHECKPOINT_DIR;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
 
@@ -92,7 +93,9 @@ impl Wanted {
                 *links.entry(files::id_of(&meta)).or_default() += 1;
             }
             let hits = self.set.matches(relative);
-            if hits.is_empty() || relative == Path::new(PROGRESS_FILE) {
+            // What lies there is not a result, and goes its own way.
+            let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
+            if hits.is_empty() || ours {
                 continue;
             }
             if meta.is_dir() {

@@ -24,12 +24,13 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         stdin: None,
         keep_stdout: true,
         keep_stderr: true,
+        checkpoint: None,
     };
-    Assignment { attempt: id(index), limit, work: Errand::Command(Box::new(command)) }
+    Assignment { attempt: id(index), limit, report_every: None, work: Errand::Command(Box::new(command)) }
 }
 
 fn noop(index: u32) -> Assignment {
-    Assignment { attempt: id(index), limit: None, work: Errand::Noop }
+    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Noop }
 }
 
 /// Where the world has an attempt.
@@ -106,7 +107,8 @@ impl World {
             }
             Action::Return(ids, _) => ids.iter().for_each(|id| self.fate(*id, Fate::Returned)),
             Action::Left => self.left = true,
-            Action::Discard(_) | Action::Forget(_) | Action::Report(_) | Action::Owner(_) => {}
+            Action::Save(id) => assert!(matches!(self.places[id], Place::Running { .. }), "{id} saved"),
+            Action::Discard(_) | Action::Forget(_) | Action::Report(_) | Action::Owner(_) | Action::Saving(..) => {}
         }
     }
 
@@ -410,4 +412,40 @@ fn progress_is_listed_while_the_command_runs() {
     world.now = world.now + Span::from_secs(2);
     let held = world.machine.held(world.now);
     assert_eq!((held[0].progress, held[0].ran, held.len()), (Some(0.5), Span::from_secs(2), 1));
+}
+
+#[test]
+fn the_host_reports_as_often_as_the_most_watched_attempt_wants_while_it_is_held() {
+    let mut machine = Machine::new(1, GRACE, []);
+    let mut after = |event| {
+        machine.step(Time(1), event, &mut Vec::new());
+        machine.report_every()
+    };
+    let watched = |index, every| Assignment { report_every: Some(Span::from_secs(every)), ..command(index, None) };
+    let work = vec![watched(1, 30), watched(2, 5), command(3, None)];
+    assert_eq!(after(Event::Assigned(work)), Some(Span::from_secs(5)));
+    assert_eq!(after(Event::Stop(vec![id(2)])), Some(Span::from_secs(30)), "what was stopped needs no watching");
+    assert_eq!(after(Event::Abandon(vec![id(1)])), None);
+}
+
+#[test]
+fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
+    let mut world = World::new(1);
+    let later = |world: &mut World, s| world.now = world.now + Span::from_secs(s);
+    later(&mut world, 9);
+    world.tell(Event::Owner(PRESENT));
+    later(&mut world, 4);
+    world.tell(Event::Owner(OwnerState::Present(YieldReason::InUse)));
+    later(&mut world, 3);
+    assert_eq!(world.machine.owner_for(world.now), Span::from_secs(7));
+    world.tell(Event::Owner(OwnerState::Away));
+    assert_eq!(world.machine.owner_for(world.now), Span::ZERO);
+}
+
+#[test]
+fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
+    let mut world = running(None);
+    assert_eq!(world.tell(Event::Shutdown), [Action::Save(id(1)), Action::Terminate(id(1))]);
+    let mut world = running(None);
+    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Terminate(id(1))]);
 }

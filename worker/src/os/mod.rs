@@ -7,7 +7,9 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{DirWatch, boot_id, enlarge, files, since_boot, spawner_main, this_program};
+pub(crate) use linux::{
+    DirWatch, awake, boot_id, enlarge, files, load, since_boot, spawner_main, this_program, thread_cpu,
+};
 #[cfg(target_os = "linux")]
 pub use linux::{Launcher, Output, Process};
 

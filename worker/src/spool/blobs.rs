@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use common::BlobRef;
 use common::content::BlobHash;
@@ -29,9 +29,15 @@ impl Blobs {
 
     /// Copies a file in, durably, and holds it.
     pub(crate) fn add(&self, file: &mut File) -> io::Result<BlobRef> {
-        loop {
+        self.add_and_hold(|store| {
             file.rewind()?;
-            let blob = self.store.add_reader(&mut *file)?;
+            store.add_reader(&mut *file)
+        })
+    }
+
+    fn add_and_hold(&self, mut add: impl FnMut(&BlobStore) -> io::Result<BlobRef>) -> io::Result<BlobRef> {
+        loop {
+            let blob = add(&self.store)?;
             self.hold(&[blob.hash]);
             // Its last other holder may have let go of it just before.
             if self.store.has(&blob) {
@@ -88,5 +94,42 @@ impl Blobs {
             std::fs::remove_file(left?.path())?;
         }
         Ok(())
+    }
+}
+
+/// Copies that need not survive a crash, and stay as long as this.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    blobs: Arc<Blobs>,
+    hashes: Vec<BlobHash>,
+}
+
+impl Hold {
+    /// Holds nothing yet.
+    pub(crate) fn new(blobs: &Arc<Blobs>) -> Self {
+        Self { blobs: Arc::clone(blobs), hashes: Vec::new() }
+    }
+
+    /// Copies a file in.
+    pub(crate) fn add(&mut self, file: &mut File) -> io::Result<BlobRef> {
+        let blob = self.blobs.add_and_hold(|store| {
+            file.rewind()?;
+            store.add_passing(&mut *file)
+        })?;
+        self.hashes.push(blob.hash);
+        Ok(blob)
+    }
+
+    /// Copies bytes in.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> io::Result<BlobRef> {
+        let blob = self.blobs.add_and_hold(|store| store.add_passing(bytes))?;
+        self.hashes.push(blob.hash);
+        Ok(blob)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.blobs.release(&self.hashes);
     }
 }

@@ -8,8 +8,8 @@
 use crate::experience::Curves;
 use crate::laws::Law;
 
-/// How good a ready host is for a task that takes `task_s` there and `mean_task_s` on a mean host: the expected time
-/// with what a failure and a suspension would add. Smaller is better.
-pub(crate) fn expected_s(task_s: f64, mean_task_s: f64, law: &Law, curves: &Curves) -> f64 {
-    task_s + (1.0 - law.alive) * (0.5 * task_s + mean_task_s) + (1.0 - law.undisturbed) * curves.mean_suspension_s
+/// How good a ready host is for a task that takes `task_s` there: the expected time with what a failure, which costs
+/// `restart_s`, and a suspension would add. Smaller is better.
+pub(crate) fn expected_s(task_s: f64, restart_s: f64, law: &Law, curves: &Curves) -> f64 {
+    task_s + (1.0 - law.alive) * restart_s + (1.0 - law.undisturbed) * curves.mean_suspension_s
 }

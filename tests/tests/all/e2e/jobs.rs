@@ -129,3 +129,25 @@ fn a_million_tasks_are_submitted_and_cancelled_at_once() {
     assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 1_000_000);
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_known() {
+    let mut grid = Grid::start();
+    let unknown = grid.submit(["--", "true"]);
+    let nothing = grid.json(["job", "predict", &unknown]);
+    assert!(nothing["predicted_finish"].is_null() && nothing["predicted_low"].is_null(), "{nothing}");
+    let told = grid.deskgrid(["job", "predict", &unknown]).expect_code(0).stdout;
+    assert!(told.contains("--estimate"), "says what would help: {told}");
+    grid.worker("h1").start();
+    let long = grid.submit(["--estimate", "20m", "--array", "1-3", "--", "sleep", "600"]);
+    let known = grid
+        .until("a prediction", &["job", "predict", &long], |p| (!p["predicted_finish"].is_null()).then(|| p.clone()));
+    let text = |key: &str| known[key].as_str().expect("a time").to_owned();
+    // ISO 8601 in UTC sorts by time.
+    assert!(text("predicted_low") <= text("predicted_finish") && text("predicted_finish") <= text("predicted_high"));
+    let told = grid.deskgrid(["job", "predict", &long]).expect_code(0).stdout;
+    assert!(told.contains("80 % between"), "{told}");
+    grid.deskgrid(["job", "cancel", &long]).expect_code(0);
+    let ended = grid.json(["job", "predict", &long]);
+    assert!(ended["predicted_finish"].is_null() && ended["finished"].is_string(), "{ended}");
+}

@@ -1,5 +1,6 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
+mod checkpoints;
 mod demo;
 mod errors;
 mod files;
@@ -8,6 +9,7 @@ mod jobs;
 mod kills;
 mod owner;
 mod processes;
+mod record;
 mod research;
 
 use std::time::Duration;

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tests::{Grid, alive_with, eventually};
 
-use super::{attempts, job};
+use super::{all_gone, attempts, job, long_sleep, running};
 
 /// The switch with which an owner pauses a worker.
 fn switch(grid: &Grid, worker: &str) -> PathBuf {
@@ -60,4 +61,42 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     assert_eq!((tries.len(), &tries[1]["duplicate"]), (2, &true.into()), "{tries:?}");
     assert!(tries[1]["reason"].as_str().is_some_and(|r| r.contains("paused-by-owner")), "says why: {tries:?}");
     assert_eq!(job(&grid, "last")["duplicates"], 1);
+}
+
+#[test]
+fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
+    // No heartbeat comes to the help within the test.
+    let mut grid = Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
+    let (sleep, go) = (long_sleep(), grid.dir().join("go"));
+    grid.worker("mine").start();
+    let script =
+        format!("test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let job = grid.submit(["--policy", "DESKGRID", "--", "sh", "-c", &script]);
+    running(&format!("sleep {sleep}"));
+    counts(&grid, "running", 1);
+    grid.worker("other").start();
+    fs::write(switch(&grid, "mine"), "").expect("a file can be written");
+    let task = format!("{job}.1");
+    eventually("a copy is started", Duration::from_secs(30), || (attempts(&grid, &task).len() == 2).then_some(()));
+    let explained = grid.json(["job", "explain", &job]);
+    let copy = &explained["duplicates"][0];
+    assert_eq!((&copy["attempt"], &copy["host"]), (&format!("{task}#2").into(), &"other".into()), "{explained}");
+    assert!(copy["reason"].as_str().is_some_and(|why| why.contains("duplicate of attempt 1")), "{explained}");
+    fs::remove_file(switch(&grid, "mine")).expect("it is there");
+    counts(&grid, "suspended", 0);
+    fs::write(&go, "").expect("a file can be written");
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
+
+    // The master that knew of the stop is gone before it could be heard: the worker's hello is answered with it.
+    let sleep = long_sleep();
+    let job = grid.submit(["--", "sleep", &sleep]);
+    running(&format!("sleep {sleep}"));
+    let host = attempts(&grid, &format!("{job}.1"))[0]["host"].as_str().expect("a host").to_owned();
+    grid.running(&host).signal(Signal::STOP);
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    grid.kill_master();
+    grid.start_master();
+    grid.running(&host).signal(Signal::CONT);
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(60));
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod files;
 mod init;
+mod load;
 mod spawner;
 mod sys;
 mod tree;
@@ -27,6 +28,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
+pub(crate) use load::load;
 pub(crate) use spawner::spawner_main;
 pub(crate) use watch::DirWatch;
 
@@ -198,6 +200,18 @@ pub(crate) fn this_program() -> PathBuf {
 pub(crate) fn since_boot() -> common::Time {
     let now = clock_gettime(ClockId::Boottime);
     common::Time(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
+}
+
+/// Time since the host was started, suspensions of the host not included.
+pub(crate) fn awake() -> common::Span {
+    let now = clock_gettime(ClockId::Monotonic);
+    common::Span(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
+}
+
+/// Processor time that this thread has used.
+pub(crate) fn thread_cpu() -> std::time::Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    std::time::Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
 }
 
 /// What tells this run of the host from every other.

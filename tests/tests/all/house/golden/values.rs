@@ -1,14 +1,15 @@
 //! One value of each message, every field different from its default.
 
 use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
-use common::host::{Confinement, HostFacts, OwnerState, YieldReason};
+use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
 use common::job::{Capture, CommandSpec, Input, JobSpec, Rules, Source, TaskSet, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, ExplainView, FileView, HostState, HostView, JobState, JobView, OutputView, TaskCounts,
-    TaskState, TaskView, TokenView,
+    AttemptState, AttemptView, DuplicateView, ExplainView, FileView, Forecast, HostState, HostView, JobState, JobView,
+    OutputView, TaskCounts, TaskState, TaskView, TokenView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -31,7 +32,9 @@ variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
-variants!(TO_MASTER, to_master_name: ToMaster { Hello, Heartbeat, Phases, Delivered, Returned, Owner, Leaving });
+variants!(TO_MASTER, to_master_name: ToMaster {
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving,
+});
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye,
 });
@@ -42,6 +45,11 @@ variants!(REQUESTS, request_name: Request {
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens,
 });
+
+fn forecast() -> Forecast {
+    let at = |s: u64| Time(1_700_000_000_000_000 + s);
+    Forecast { finish: at(3_000_000), interval: Some((at(2_000_000), at(5_000_000))) }
+}
 
 fn refusal() -> Refusal {
     Refusal::new(RefusalCode::NotFound, "there is no job 9", "see `deskgrid job list all`")
@@ -124,6 +132,19 @@ pub(super) fn put_replies() -> Vec<PutReply> {
     vec![PutReply::Resume(300), PutReply::Stored, PutReply::Refused(refusal())]
 }
 
+fn status(owner: OwnerState) -> Status {
+    Status { owner, cpu: 0.75, up_for: Span(7_200_000_000), owner_for: Span(90_000_000) }
+}
+
+fn checkpoint(saving: Saving) -> ToMaster {
+    ToMaster::Checkpoint { attempt: attempt(), sequence: 3, saving }
+}
+
+fn saved() -> Saved {
+    let taken = Time(1_700_000_002_000_000);
+    Saved { number: 1, sequence: 3, taken, files: 2, bytes: 70_000, manifest: blob(11) }
+}
+
 pub(super) fn to_master() -> Vec<ToMaster> {
     let owner = OwnerState::Present(YieldReason::InUse);
     let outcomes = [
@@ -138,12 +159,15 @@ pub(super) fn to_master() -> Vec<ToMaster> {
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![
-        ToMaster::Hello { versions: versions(), facts: facts(), owner, held: held() },
-        ToMaster::Heartbeat { owner: OwnerState::Away, held: held() },
+        ToMaster::Hello { versions: versions(), facts: facts(), status: status(owner), held: held() },
+        ToMaster::Heartbeat { status: status(OwnerState::Away), held: held() },
         ToMaster::Phases(held()),
         ToMaster::Delivered(delivered.to_vec()),
         ToMaster::Returned { attempts: vec![attempt()], why: "the owner is back".into() },
         ToMaster::Owner(owner),
+        checkpoint(Saving::Complete(blob(11))),
+        checkpoint(Saving::Refused("too large".into())),
+        checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
     ]
 }
@@ -157,11 +181,17 @@ fn command() -> Command {
         stdin: Some(path("in.bin")),
         keep_stdout: true,
         keep_stderr: false,
+        checkpoint: Some(Checkpointing { every: Span(30_000_000), from: Some(saved()) }),
     }
 }
 
 pub(super) fn to_worker() -> Vec<ToWorker> {
-    let assign = |work| Assignment { attempt: attempt(), limit: Some(Span(60_000_000)), work };
+    let assign = |work| Assignment {
+        attempt: attempt(),
+        limit: Some(Span(60_000_000)),
+        report_every: Some(Span(5_000_000)),
+        work,
+    };
     vec![
         ToWorker::Welcome {
             version: 1,
@@ -191,6 +221,7 @@ fn spec() -> JobSpec {
     command.stdin = Some(template("shared"));
     command.stdout = Capture::File(template("%{TASK_ID}.out"));
     command.stderr = Capture::Discard;
+    command.checkpoint = Some(Span(30_000_000));
     let rules = Rules {
         checkpoint: true,
         retries: 2,
@@ -260,7 +291,7 @@ fn job_view() -> JobView {
         submitted: Time(1_700_000_000_000_000),
         started: Some(Time(1_700_000_001_000_000)),
         finished: Some(Time(1_700_000_002_000_000)),
-        predicted_finish: Some(Time(1_700_000_003_000_000)),
+        predicted: Some(forecast()),
         predicted_makespan: Some(Span(2_500_000)),
         reason: Some("no host".into()),
     }
@@ -280,6 +311,9 @@ fn task_view() -> TaskView {
         suspended: Span(100_000),
         exit_code: Some(-1),
         reason: Some("first attempt".into()),
+        started_from: Some(saved()),
+        saved: Some(saved()),
+        checkpoint_problem: Some("too large".into()),
     };
     TaskView {
         task: TaskId::new(JobId(7), 300),
@@ -326,6 +360,11 @@ pub(super) fn replies() -> Vec<Reply> {
     let token = JoinToken { id: 3, secret: [0xAB; 16], ca_key_hash: [0xCD; 32] };
     let waiting = vec![("every slot is taken".into(), "1-3,9".into())];
     let hosts = vec![("office-12".into(), "suspended: in-use".into())];
+    let copy = DuplicateView {
+        attempt: attempt(),
+        host: "office-7".into(),
+        why: "duplicate of attempt 1, which is slow".into(),
+    };
     vec![
         Reply::Welcome {
             version: 1,
@@ -335,17 +374,12 @@ pub(super) fn replies() -> Vec<Reply> {
             now: Time(1_700_000_000_000_000),
         },
         Reply::Refused(refusal()),
-        Reply::Submitted {
-            job: Some(JobId(7)),
-            tasks: 1_000_000,
-            again: true,
-            predicted_finish: Some(Time(1_700_000_003_000_000)),
-        },
+        Reply::Submitted { job: Some(JobId(7)), tasks: 1_000_000, again: true, predicted: Some(forecast()) },
         Reply::Jobs(vec![job_view()]),
         Reply::Tasks(vec![task_view()]),
         Reply::Outputs(vec![output_view()]),
         Reply::Changed(vec![(JobId(7), 28)]),
-        Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts })),
+        Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts, duplicates: vec![copy] })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view()),
         Reply::Tokens(vec![token_view()]),

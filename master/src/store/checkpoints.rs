@@ -1,0 +1,102 @@
+//! Saved states of tasks: the newest of each open task, and what each attempt started from and has saved.
+
+use common::checkpoint::Saved;
+use common::content::BlobHash;
+use common::{AttemptId, HostId, IdSet, JobId, TaskId};
+use rusqlite::{OptionalExtension, params};
+
+use super::writer::Writer;
+use super::{StoreError, from_postcard, to_postcard};
+
+impl Writer {
+    /// The newest saved state of an open task.
+    pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
+        let sql = "SELECT saved FROM checkpoint WHERE job = ? AND task = ?";
+        let found: Option<Vec<u8>> =
+            self.db().prepare_cached(sql)?.query_row((task.job.0, task.index), |row| row.get(0)).optional()?;
+        found.map(|bytes| from_postcard(&bytes)).transpose()
+    }
+
+    /// Whether a state of this attempt is of use: it was given to this host, and its task is open.
+    pub(crate) fn wants_checkpoint(&self, attempt: AttemptId, host: HostId) -> Result<bool, StoreError> {
+        let AttemptId { task: TaskId { job, index }, number, incarnation } = attempt;
+        let given = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
+        let given = self.db().prepare_cached(given)?.exists((job.0, index, number, incarnation.0, host.0))?;
+        let done = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND state = 'finished'";
+        let given_up = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
+        let settled = self.db().prepare_cached(done)?.exists((job.0, index))?
+            || self.db().prepare_cached(given_up)?.exists((job.0, index))?;
+        Ok(given && !settled)
+    }
+
+    /// Keeps a complete state of an attempt: as its newest, and as its task's unless there is a newer one.
+    pub(crate) fn keep_checkpoint(
+        &mut self,
+        attempt: AttemptId,
+        saved: &Saved,
+        blobs: &[BlobHash],
+    ) -> Result<(), StoreError> {
+        let TaskId { job, index } = attempt.task;
+        let bytes = to_postcard(saved)?;
+        self.change(
+            "UPDATE attempt SET saved = ?, checkpoint_problem = NULL WHERE job = ? AND task = ? AND number = ?",
+            params![bytes, job.0, index, attempt.number],
+        )?;
+        if self.checkpoint(attempt.task)?.is_some_and(|before| before.age() >= saved.age()) {
+            return Ok(());
+        }
+        self.change("DELETE FROM checkpoint_blob WHERE job = ? AND task = ?", (job.0, index))?;
+        self.change(
+            "INSERT OR REPLACE INTO checkpoint (job, task, saved) VALUES (?, ?, ?)",
+            params![job.0, index, bytes],
+        )?;
+        for hash in blobs.iter().chain([&saved.manifest.hash]) {
+            self.change(
+                "INSERT OR IGNORE INTO checkpoint_blob (job, task, hash) VALUES (?, ?, ?)",
+                params![job.0, index, hash.0],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Notes from which state an attempt is to start.
+    pub(crate) fn starts_from(&mut self, attempt: AttemptId, saved: &Saved) -> Result<(), StoreError> {
+        let TaskId { job, index } = attempt.task;
+        self.change(
+            "UPDATE attempt SET started_from = ? WHERE job = ? AND task = ? AND number = ?",
+            params![to_postcard(saved)?, job.0, index, attempt.number],
+        )
+        .map(drop)
+    }
+
+    /// Notes why the newest state of an attempt was not saved.
+    pub(crate) fn checkpoint_problem(&mut self, attempt: AttemptId, why: &str) -> Result<(), StoreError> {
+        let TaskId { job, index } = attempt.task;
+        let sql = "UPDATE attempt SET checkpoint_problem = ? WHERE job = ? AND task = ? AND number = ?";
+        self.change(sql, params![why, job.0, index, attempt.number]).map(drop)
+    }
+
+    /// Notes that an attempt did not start from the state that it was given. Said twice, it counts once.
+    pub(crate) fn started_from_scratch(&mut self, attempt: AttemptId, why: &str) -> Result<(), StoreError> {
+        let TaskId { job, index } = attempt.task;
+        self.change(
+            "UPDATE attempt SET start_why = start_why || '; ' || ?, started_from = NULL
+             WHERE job = ? AND task = ? AND number = ? AND started_from IS NOT NULL",
+            params![why, job.0, index, attempt.number],
+        )
+        .map(drop)
+    }
+
+    /// Forgets the states of tasks that are settled; their content is swept later.
+    pub(crate) fn drop_checkpoints(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        for (first, last) in tasks.ranges() {
+            for table in ["checkpoint", "checkpoint_blob"] {
+                self.change(
+                    &format!("DELETE FROM {table} WHERE job = ? AND task BETWEEN ? AND ?"),
+                    (job.0, first, last),
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! A run of the scheduler written down: what it was made of, every event with its time, and what followed. Bytes in and
+//! bytes out; where they lie is somebody else's affair, and feeding them to another scheduler is the simulator's.
+
+use common::journal::{self, BadEntry};
+use common::{Incarnation, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{Effect, Event, Settings};
+
+/// What a recording begins with.
+pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
+
+/// An entry as it is read. What is written is [`Written`], which has the same bytes.
+#[derive(Debug, Deserialize)]
+enum Entry {
+    Begun(Settings, Incarnation),
+    Event(Time, Box<Event>),
+    Effects(Vec<Effect>),
+}
+
+#[derive(Serialize)]
+enum Written<'a> {
+    Begun(&'a Settings, Incarnation),
+    Event(Time, &'a Event),
+    Effects(&'a [Effect]),
+}
+
+/// One life of a scheduler.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What it was made with.
+    pub settings: Settings,
+    /// What its attempts carried.
+    pub incarnation: Incarnation,
+    /// In order. A step that broke off with its recorder is left out.
+    pub steps: Vec<Step>,
+}
+
+/// One event and what followed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// When.
+    pub at: Time,
+    /// What happened.
+    pub event: Event,
+    /// What was to be done about it, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// Bytes that are not a recording.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// They begin otherwise.
+    #[error("this is not a recording of a deskgrid master of this version")]
+    NotOne,
+    /// Something in it makes no sense.
+    #[error("the recording is broken at byte {at}: {why}")]
+    Broken {
+        /// Bytes before it.
+        at: usize,
+        /// Why.
+        why: BadEntry,
+    },
+    /// A step before any scheduler.
+    #[error("the recording is broken at byte {0}: it does not say whose step this is")]
+    Headless(usize),
+}
+
+/// Appends that a scheduler begins.
+///
+/// # Errors
+/// If that cannot be written.
+pub fn begin(settings: &Settings, incarnation: Incarnation, out: &mut Vec<u8>) -> Result<(), BadEntry> {
+    journal::append(&Written::Begun(settings, incarnation), out)
+}
+
+/// Appends an event, before it is given to the scheduler.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry> {
+    journal::append(&Written::Event(at, event), out)
+}
+
+/// Appends what followed from the last event.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn effects(effects: &[Effect], out: &mut Vec<u8>) -> Result<(), BadEntry> {
+    journal::append(&Written::Effects(effects), out)
+}
+
+/// The runs in a recording. An entry that breaks off at the end is left out: its writer was killed.
+///
+/// # Errors
+/// If the bytes are not a recording, or are damaged.
+pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
+    if !bytes.starts_with(MAGIC) {
+        return Err(BadRecord::NotOne);
+    }
+    let (mut runs, mut pending, mut at) = (Vec::<Run>::new(), None, MAGIC.len());
+    while let Some((entry, length)) = journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })? {
+        match (entry, runs.last_mut()) {
+            (Entry::Begun(settings, incarnation), _) => {
+                runs.push(Run { settings, incarnation, steps: Vec::new() });
+                pending = None;
+            }
+            (Entry::Event(at, event), Some(_)) => pending = Some((at, *event)),
+            (Entry::Effects(effects), Some(run)) => {
+                run.steps.extend(pending.take().map(|(at, event)| Step { at, event, effects }));
+            }
+            (_, None) => return Err(BadRecord::Headless(at)),
+        }
+        at += length;
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded() -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        for incarnation in [Incarnation(1), Incarnation(2)] {
+            begin(&Settings::default(), incarnation, &mut bytes).unwrap();
+            for n in 1..4 {
+                event(Time(n), &Event::Tick, &mut bytes).unwrap();
+                effects(&[Effect::JobAdmitted { job: common::JobId(n as u32) }], &mut bytes).unwrap();
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_a_torn_end_is_left_out() {
+        let bytes = recorded();
+        let runs = read(&bytes).unwrap();
+        assert_eq!(runs.iter().map(|run| (run.incarnation.0, run.steps.len())).collect::<Vec<_>>(), [(1, 3), (2, 3)]);
+        let last = &runs[1].steps[2];
+        assert_eq!((last.at, &last.event), (Time(3), &Event::Tick));
+        assert_eq!(last.effects, [Effect::JobAdmitted { job: common::JobId(3) }]);
+        let torn = read(&bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!((torn[0].steps.len(), torn[1].steps.len()), (3, 2));
+    }
+
+    #[test]
+    fn other_bytes_and_damage_are_told_apart() {
+        assert_eq!(read(b"something else"), Err(BadRecord::NotOne));
+        let mut bytes = recorded();
+        bytes[MAGIC.len() + journal::PREFIX] = 9;
+        assert!(matches!(read(&bytes), Err(BadRecord::Broken { at: 18, .. })));
+        let mut headless = MAGIC.to_vec();
+        event(Time(1), &Event::Tick, &mut headless).unwrap();
+        assert_eq!(read(&headless), Err(BadRecord::Headless(18)));
+    }
+}

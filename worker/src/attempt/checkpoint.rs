@@ -1,0 +1,325 @@
+//! The state that a command keeps in its checkpoint directory: copied while it stands still, given to the master, and
+//! placed for the next attempt. What a state means is the command's affair.
+//!
+//! A command writes a file aside and renames it; a copy counts if nothing in the directory changed meanwhile.
+
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use common::checkpoint::{MAX_MANIFEST, Manifest, SavedFile, Saving};
+use common::path::{PortablePath, collision};
+use common::{AttemptId, BlobRef};
+use link::{Connection, LinkError};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior};
+use walkdir::WalkDir;
+
+use super::Say;
+use crate::machine::Event;
+use crate::os::files::{self, FileId};
+use crate::spool::blobs::{Blobs, Hold};
+pub(super) use restore::restore;
+
+/// Where a command keeps its state, below its own directory; `DESKGRID_CHECKPOINT_DIR` names it.
+pub(crate) const CHECKPOINT_DIR: &str = ".deskgrid-checkpoint";
+/// How often to try for a copy during which nothing changed, and how long to wait in between.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long the last state of an attempt may take to reach the master when the worker shuts down.
+const LAST: Duration = Duration::from_secs(10);
+
+/// How much of a state is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// All files together, in bytes.
+    pub bytes: u64,
+    /// How many files.
+    pub files: u32,
+}
+
+impl Bounds {
+    /// Why so much is not taken, if it is too much.
+    fn object(self, files: usize, bytes: u64) -> Result<(), String> {
+        if files > self.files as usize {
+            return Err(format!("it has more files than the {} that this worker takes", self.files));
+        }
+        if bytes > self.bytes {
+            return Err(format!("it has {bytes} bytes; this worker takes at most {}", self.bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no copy.
+#[derive(Debug, PartialEq, Eq)]
+enum NoCopy {
+    /// There will be none of this state.
+    Refused(String),
+    /// It changed meanwhile.
+    Unsteady,
+}
+
+/// A file as one look at it showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    path: PortablePath,
+    id: FileId,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+/// A copy of a state, in the worker's own content store until this is dropped.
+struct Copy {
+    seen: Vec<Seen>,
+    blobs: Vec<BlobRef>,
+    manifest: BlobRef,
+    _hold: Hold,
+}
+
+/// Every file of the state in the attempt's directory `dir`, in order.
+fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
+    let root = dir.join(CHECKPOINT_DIR);
+    match std::fs::symlink_metadata(&root) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(NoCopy::Refused("its directory was replaced by something else".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(NoCopy::Refused(format!("its directory cannot be read: {error}"))),
+    }
+    let mut seen: Vec<Seen> = Vec::new();
+    let mut bytes = 0u64;
+    for entry in WalkDir::new(&root).min_depth(1).sort_by_file_name() {
+        let entry = entry.map_err(|error| why(&error.into()))?;
+        if entry.file_type().is_dir() {
+            continue;
+        }
+        let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path());
+        let meta = entry.metadata().map_err(|error| why(&error.into()))?;
+        seen.push(look(relative, &meta).map_err(NoCopy::Refused)?);
+        bytes = bytes.saturating_add(meta.len());
+        bounds.object(seen.len(), bytes).map_err(NoCopy::Refused)?;
+    }
+    match collision(seen.iter().map(|file| &file.path)) {
+        Some(path) => Err(NoCopy::Refused(format!("`{path}` differs from another file only in upper and lower case"))),
+        None => Ok(seen),
+    }
+}
+
+/// What goes while it is looked at was there a moment ago.
+fn why(error: &io::Error) -> NoCopy {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NoCopy::Unsteady,
+        _ => NoCopy::Refused(format!("it cannot be read: {error}")),
+    }
+}
+
+fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
+    let name = relative.to_str().ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
+    let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
+    if !meta.is_file() {
+        return Err(format!("`{path}` is {}, not a regular file", files::kind_of(meta)));
+    }
+    // The other name may be a file of the owner's.
+    if files::names_of(meta) > 1 {
+        return Err(format!("`{path}` has a second name (a hard link)"));
+    }
+    Ok(Seen { path, id: files::id_of(meta), size: meta.len(), modified: meta.modified().ok() })
+}
+
+/// A copy of the state, unless there is none, or it is the one that was copied `before`.
+fn copy(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) -> Result<Option<Copy>, NoCopy> {
+    for turn in 0..TRIES {
+        if turn > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        match copy_once(dir, bounds, blobs, before) {
+            Err(NoCopy::Unsteady) => {}
+            done => return done,
+        }
+    }
+    Err(NoCopy::Unsteady)
+}
+
+fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) -> Result<Option<Copy>, NoCopy> {
+    let seen = survey(dir, bounds)?;
+    if seen.is_empty() || seen == before {
+        return Ok(None);
+    }
+    let (mut hold, mut manifest) = (Hold::new(blobs), Manifest::default());
+    for file in &seen {
+        let relative = Path::new(CHECKPOINT_DIR).join(&file.path);
+        let mut open = files::open_below(dir, &relative).map_err(|error| why(&error))?;
+        let meta = open.metadata().map_err(|error| why(&error))?;
+        if !meta.is_file() || files::id_of(&meta) != file.id || meta.len() != file.size {
+            return Err(NoCopy::Unsteady);
+        }
+        let blob = hold.add(&mut open).map_err(|error| kept(&error))?;
+        if blob.size != file.size {
+            return Err(NoCopy::Unsteady);
+        }
+        manifest.files.push(SavedFile { path: file.path.clone(), blob });
+    }
+    if survey(dir, bounds)? != seen {
+        return Err(NoCopy::Unsteady);
+    }
+    let list = manifest.to_bytes().map_err(|error| NoCopy::Refused(error.to_string()))?;
+    if list.len() as u64 > MAX_MANIFEST {
+        return Err(NoCopy::Refused("the names of its files are too long together".to_owned()));
+    }
+    let list = hold.add_bytes(&list).map_err(|error| kept(&error))?;
+    let blobs = manifest.files.iter().map(|file| file.blob).collect();
+    Ok(Some(Copy { seen, blobs, manifest: list, _hold: hold }))
+}
+
+fn kept(error: &io::Error) -> NoCopy {
+    NoCopy::Refused(format!("this worker cannot keep it: {error}"))
+}
+
+/// What the task that saves is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The command stands still: save, and then not again before it goes on.
+    Frozen,
+    /// It goes on.
+    Thawed,
+    /// It has ended: save for the last time.
+    Last,
+}
+
+/// Saves the state of a running attempt. Dropping it ends that.
+pub(super) struct Keeper {
+    orders: UnboundedSender<Order>,
+    task: JoinHandle<()>,
+}
+
+/// What is needed for it.
+pub(super) struct Setup {
+    pub attempt: AttemptId,
+    /// The attempt's directory.
+    pub dir: PathBuf,
+    pub every: Duration,
+    pub bounds: Bounds,
+    pub blobs: Arc<Blobs>,
+    pub master: watch::Receiver<Option<Connection>>,
+    pub say: Say,
+}
+
+impl Keeper {
+    /// Begins to save now and then.
+    pub(super) fn start(setup: Setup) -> Self {
+        let (orders, inbox) = unbounded_channel();
+        let saver = Saver { setup, sequence: 0, shipped: Vec::new(), said: None, behind: false };
+        Self { orders, task: tokio::spawn(saver.run(inbox)) }
+    }
+
+    /// The command stands still.
+    pub(super) fn frozen(&self) {
+        let _ = self.orders.send(Order::Frozen);
+    }
+
+    /// The command goes on.
+    pub(super) fn thawed(&self) {
+        let _ = self.orders.send(Order::Thawed);
+    }
+
+    /// The command has ended for a reason of ours: what it left goes to the master if that can be done soon.
+    pub(super) async fn finish(mut self) {
+        let _ = self.orders.send(Order::Last);
+        if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
+            tracing::warn!("the last state of an attempt did not reach the master in time");
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Saver {
+    setup: Setup,
+    sequence: u32,
+    /// What the master has.
+    shipped: Vec<Seen>,
+    /// What the master was told last of why there is none.
+    said: Option<String>,
+    /// Whether a state is to go to the master once it is there again.
+    behind: bool,
+}
+
+impl Saver {
+    async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
+        let every = self.setup.every;
+        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut frozen = false;
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    None => return,
+                    Some(Order::Thawed) => {
+                        frozen = false;
+                        continue;
+                    }
+                    Some(Order::Frozen) => frozen = true,
+                    Some(Order::Last) => return self.save().await,
+                },
+                _ = ticks.tick(), if !frozen => {}
+                changed = self.setup.master.changed(), if self.behind => if changed.is_err() {
+                    return;
+                },
+            }
+            self.save().await;
+        }
+    }
+
+    async fn save(&mut self) {
+        self.behind = true;
+        let Some(connection) = self.setup.master.borrow_and_update().clone() else { return };
+        let (dir, bounds, blobs) = (self.setup.dir.clone(), self.setup.bounds, Arc::clone(&self.setup.blobs));
+        let before = self.shipped.clone();
+        let copied = tokio::task::spawn_blocking(move || copy(&dir, bounds, &blobs, &before)).await;
+        match copied.unwrap_or_else(|panic| Err(NoCopy::Refused(panic.to_string()))) {
+            Ok(None) => self.behind = false,
+            Ok(Some(copy)) => self.ship(&connection, copy).await,
+            Err(NoCopy::Refused(why)) => self.complain(why),
+            Err(NoCopy::Unsteady) => {
+                self.complain("its files change while they are copied; write a file aside, then rename it".to_owned());
+            }
+        }
+    }
+
+    /// Gives the copy to the master. Where the connection breaks, a later one has its turn.
+    async fn ship(&mut self, connection: &Connection, copy: Copy) {
+        for blob in copy.blobs.iter().chain([&copy.manifest]) {
+            match link::content::put(connection, &self.setup.blobs.path_of(blob), *blob).await {
+                Ok(()) => {}
+                Err(LinkError::Refused(refusal)) => return self.complain(refusal.message),
+                Err(error) => return tracing::debug!(%error, "a state did not reach the master"),
+            }
+        }
+        (self.shipped, self.said, self.behind) = (copy.seen, None, false);
+        self.tell(Saving::Complete(copy.manifest));
+    }
+
+    fn complain(&mut self, why: String) {
+        self.behind = false;
+        if self.said.as_ref() != Some(&why) {
+            self.said = Some(why.clone());
+            self.tell(Saving::Refused(why));
+        }
+    }
+
+    fn tell(&mut self, saving: Saving) {
+        self.sequence += 1;
+        (self.setup.say)(Event::Saving(self.setup.attempt, self.sequence, saving));
+    }
+}

@@ -1,0 +1,74 @@
+//! Places a saved state for an attempt that is to go on from it. Every byte is verified where it lies in the end: a
+//! state that is not whole is not used at all.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use common::BlobRef;
+use common::checkpoint::{MAX_MANIFEST, Manifest, Saved, SavedFile};
+
+use super::Bounds;
+use crate::cache::{Cache, Pinned};
+use crate::os::files;
+
+/// Makes the directory `dir`, and places the state in it if there is one. Where that does not work, the directory is
+/// empty and the error, for people, says why.
+pub(in crate::attempt) async fn restore(
+    cache: &Arc<Cache>,
+    from: Option<Saved>,
+    dir: &Path,
+    bounds: Bounds,
+) -> io::Result<Result<(), String>> {
+    files::make_private_dir(dir)?;
+    let Some(saved) = from else { return Ok(Ok(())) };
+    let placed = bring(cache, &saved, dir, bounds).await;
+    if placed.is_err() {
+        files::remove_tree(dir)?;
+        files::make_private_dir(dir)?;
+    }
+    Ok(placed)
+}
+
+async fn bring(cache: &Arc<Cache>, saved: &Saved, dir: &Path, bounds: Bounds) -> Result<(), String> {
+    let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
+    let manifest = read(&list, saved.manifest)?;
+    bounds.object(manifest.files.len(), manifest.bytes())?;
+    let mut here = Vec::with_capacity(manifest.files.len());
+    for file in manifest.files {
+        here.push((fetch(cache, file.blob, file.path.as_str(), bounds.bytes).await?, file));
+    }
+    let dir = dir.to_owned();
+    let place_all = move || here.iter().try_for_each(|(from, file)| place(from, file, &dir));
+    tokio::task::spawn_blocking(place_all).await.map_err(|panic| panic.to_string())?
+}
+
+async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Result<Pinned, String> {
+    if blob.size > most {
+        return Err(format!("`{what}` has {} bytes", blob.size));
+    }
+    cache.fetch(blob).await.map_err(|error| format!("`{what}` cannot be fetched: {error}"))
+}
+
+fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
+    let bytes = std::fs::read(list.path()).map_err(|error| format!("its list of files cannot be read: {error}"))?;
+    if link::content::hash_bytes(&bytes) != expected {
+        return Err("its list of files is damaged".to_owned());
+    }
+    Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())
+}
+
+fn place(from: &Pinned, file: &SavedFile, dir: &Path) -> Result<(), String> {
+    let to = dir.join(&file.path);
+    let copied = || {
+        std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
+        let mut place = files::create_private(&to, false)?;
+        io::copy(&mut std::fs::File::open(from.path())?, &mut place)
+    };
+    copied().map_err(|error| format!("`{}` cannot be placed: {error}", file.path))?;
+    match link::content::hash_file(&to) {
+        Ok(found) if found == file.blob => Ok(()),
+        Ok(_) => Err(format!("`{}` is damaged", file.path)),
+        Err(error) => Err(error.to_string()),
+    }
+}
