@@ -11,7 +11,7 @@ use crate::template::Template;
 use crate::time::Span;
 
 /// The name of the policy that a job gets when it asks for none.
-pub const DEFAULT_POLICY: &str = "DESKGRID";
+pub const DEFAULT_POLICY: &str = "deskgrid";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The longest job name, in bytes.

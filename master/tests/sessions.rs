@@ -526,7 +526,7 @@ async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
     let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
     for (id, row) in (1..).zip(scheduler::catalogue()) {
         // Others of the catalogue wait for more hosts first.
-        if !matches!(row.name, "DESKGRID" | "FCFS" | "PRI-CR") {
+        if !matches!(row.name, "deskgrid" | "FCFS" | "PRI-CR") {
             continue;
         }
         let rules = Rules { policy: row.name.to_owned(), ..Rules::default() };

@@ -20,7 +20,7 @@ fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
     let events = if std::env::args().any(|arg| arg == "--bench") { EVENTS } else { 2_000 };
     println!("{HOSTS} hosts, {events} events (completion, heartbeat, ...), best of {ROUNDS} rounds");
-    for policy in ["FCFS", "PRI-CR", "DESKGRID"] {
+    for policy in ["FCFS", "PRI-CR", "deskgrid"] {
         let few = best(policy, 1_000, events);
         let many = best(policy, 1_000_000, events);
         let rate = |cost: Duration| 1.0 / cost.as_secs_f64();

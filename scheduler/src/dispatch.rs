@@ -227,7 +227,10 @@ impl<'a> Starter<'a> {
         self.hosts.index.update(host, self.now);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
-        let (limit, report_every) = (job.policy.limits.limit(&job.rules), job.policy.reports());
+        let limit = job.policy.limits.limit(&job.rules);
+        // Of tasks that are known to be short nothing would be heard before they are over.
+        let short = job.plan.class.is_none() && job.task_work_s().is_some();
+        let report_every = job.policy.reports().filter(|_| !short);
         if duplicate {
             job.refresh(index, self.settings.max_copies);
         }

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn near_misses_are_named_and_far_ones_are_not() {
-        let names = ["FCFS", "PRI-CR", "DESKGRID"];
+        let names = ["FCFS", "PRI-CR", "deskgrid"];
         assert_eq!(nearest("fcsf", &names).as_deref(), Some("FCFS"));
         assert_eq!(nearest("PRI_CR", &names).as_deref(), Some("PRI-CR"));
         assert_eq!(nearest("lottery", &names), None);

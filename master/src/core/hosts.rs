@@ -6,6 +6,7 @@ use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::{HostId, Span, Time};
 use scheduler::Event;
+use scheduler::experience::Habit;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Core, HostMail};
@@ -62,7 +63,12 @@ impl Host {
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
         let RestoredHost { id, name, facts, draining, finished, lost, heard } = restored;
-        let known = facts.as_ref().map(|facts| Event::HostKnown { host: id, speed: facts.speed, record: None });
+        let known = facts.as_ref().map(|facts| Event::HostKnown {
+            host: id,
+            speed: facts.speed,
+            record: None,
+            habit: Habit::default(),
+        });
         let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
         known.map_or(Ok(()), |known| self.step(known))?;

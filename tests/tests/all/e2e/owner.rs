@@ -71,7 +71,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     grid.worker("mine").start();
     let script =
         format!("test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done", go.display());
-    let job = grid.submit(["--policy", "DESKGRID", "--", "sh", "-c", &script]);
+    let job = grid.submit(["--policy", "deskgrid", "--", "sh", "-c", &script]);
     running(&format!("sleep {sleep}"));
     counts(&grid, "running", 1);
     grid.worker("other").start();
