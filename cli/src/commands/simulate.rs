@@ -132,15 +132,17 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
         return Ok(Contender { label: OPTIMAL.to_owned(), policy: String::new(), checkpoint: false });
     }
     let (row, parameters) = name.split_once(':').map_or((name, ""), |(row, _)| (row, &name[row.len()..]));
-    let label = format!("{}{parameters}", row.to_uppercase());
     match scheduler::policy::parse(name) {
-        Ok(_) => Ok(Contender { label, policy: name.to_owned(), checkpoint }),
+        Ok(policy) => {
+            let label = format!("{}{parameters}", policy.name);
+            Ok(Contender { label, policy: name.to_owned(), checkpoint })
+        }
         Err(why) => {
             let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).chain([OPTIMAL]).collect();
             let known = names.iter().any(|known| known.eq_ignore_ascii_case(row));
             let hint = match nearest(row, &names).filter(|_| !known) {
                 Some(near) => format!("did you mean {near}? deskgrid policy list shows all of them, and OPTIMAL"),
-                None if known => format!("deskgrid policy show {}", row.to_uppercase()),
+                None if known => format!("deskgrid policy show {row}"),
                 None => "deskgrid policy list, and OPTIMAL".to_owned(),
             };
             Err(Failure::usage(why.to_string(), hint))

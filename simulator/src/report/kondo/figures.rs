@@ -141,7 +141,7 @@ fn replication(table: &Table) -> Figure {
 
 /// Figure 16: what each budget of copies brings.
 pub(super) fn frontier(points: &[(f64, f64)]) -> Figure {
-    let line = vec![("DESKGRID".to_owned(), points.iter().map(|(copies, geo)| (100.0 * copies, *geo)).collect())];
+    let line = vec![(OURS.to_owned(), points.iter().map(|(copies, geo)| (100.0 * copies, *geo)).collect())];
     let title = "Figure 16 (ours): copies and what they bring, all platforms";
     figure("figure-16", title, ("copies per 100 tasks", "times the optimum (geometric mean)"), Body::Lines(line))
 }

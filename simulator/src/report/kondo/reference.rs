@@ -7,8 +7,8 @@ pub(super) const PLATFORMS: [&str; 4] = ["sdsc", "gimps", "lri-wisc", "homogeneo
 pub(super) const LATER_PLATFORMS: [&str; 2] = ["internet-2016", "lab"];
 
 /// The default policy, alone and with tasks that keep their state.
-pub(super) const OURS: &str = "DESKGRID";
-pub(super) const OURS_KEPT: &str = "DESKGRID, checkpoints";
+pub(super) const OURS: &str = "deskgrid";
+pub(super) const OURS_KEPT: &str = "deskgrid, checkpoints";
 /// The paper's best.
 pub(super) const TIMEOUT: &str = "EXCL-PRED-TO";
 
