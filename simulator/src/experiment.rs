@@ -1,12 +1,15 @@
 //! Experiments: policies against each other and against the optimum, on platforms, over days and hours, for jobs of
 //! several sizes. What is not here: how a run goes (`world`), and how results read (`report`).
 
+mod days;
 mod grid;
 mod history;
 mod measure;
 mod stats;
+mod threads;
 
-pub use grid::{Contender, Grid, GridError, Job, KONDO_JOBS, Row, Site, Source, SourceError};
-pub use history::{BUSINESS_HOURS_S, experience_of, track_records};
+pub use days::{FIRST_DAY, Generated, HOSTS, Recorded, TRAINING_DAYS};
+pub use grid::{Contender, Day, Grid, GridError, Job, KONDO_JOBS, Row, Site, Source, SourceError};
+pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
 pub use measure::{Figure, Reading, Summary, summarize};
 pub use stats::{Interval, geometric_mean};

@@ -1,5 +1,5 @@
-//! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, the optimum, and
-//! the replay of recorded runs. What is not here: any rule of scheduling.
+//! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, and the replay of
+//! recorded runs. What is not here: any rule of scheduling.
 
 pub mod availability;
 pub mod experiment;

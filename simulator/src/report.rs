@@ -1,4 +1,6 @@
 //! Reports of experiments, for people to read. What is not here: measuring.
 
 pub mod figure;
+pub mod kondo;
+pub mod rows;
 pub mod svg;

@@ -6,6 +6,7 @@ mod read;
 mod write;
 
 pub use error::{Flaw, TraceError};
+pub use read::read_clocks_mhz;
 
 /// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1).
 pub const LEAST_CPU: f64 = 0.01;

@@ -10,6 +10,6 @@ mod run;
 mod simulator;
 
 pub use course::{Interval, World};
-pub use outcome::{AttemptStory, Fate, Outcome, RunError};
+pub use outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 pub use run::Run;
 pub use simulator::Simulator;

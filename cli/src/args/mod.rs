@@ -1,6 +1,7 @@
 //! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
 
 pub(crate) mod job;
+pub(crate) mod research;
 pub(crate) mod serve;
 pub(crate) mod submit;
 pub(crate) mod value;
@@ -11,6 +12,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{JobCommand, TaskCommand};
+pub(crate) use research::TraceCommand;
 pub(crate) use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
 pub(crate) use submit::SubmitArgs;
 
@@ -120,6 +122,15 @@ The admin makes the token with: deskgrid token create --role client")]
     /// The catalogue of scheduling policies
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Simulate jobs on desktop grids, under any policy
+    #[command(after_help = research::SIMULATE)]
+    Simulate(research::SimulateArgs),
+    /// Make a paper's tables and figures again, with ours beside them
+    #[command(after_help = research::REPRODUCE)]
+    Reproduce(research::ReproduceArgs),
+    /// Availability traces of hosts
+    #[command(subcommand)]
+    Trace(TraceCommand),
     /// Print the completion script for a shell
     #[command(after_help = "\
 Example:

@@ -8,9 +8,12 @@ mod joblog;
 mod login;
 mod master;
 mod policy;
+mod reproduce;
+mod simulate;
 mod submit;
 mod task;
 mod token;
+mod trace;
 mod worker;
 
 use clap::CommandFactory;
@@ -18,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use submit::new_request;
 
-use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
+use crate::args::{Cli, Command, MasterCommand, TraceCommand, WorkerCommand};
 use crate::failure::{Exit, Failure};
 use crate::logs;
 use crate::output::Output;
@@ -63,6 +66,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Task(command) => task::run(context, command).await,
         Command::Host(command) => host::run(context, command).await,
         Command::Policy(command) => policy::run(context, command),
+        Command::Simulate(args) => simulate::run(context, &args),
+        Command::Reproduce(args) => reproduce::run(context, &args),
+        Command::Trace(TraceCommand::Stats(args)) => trace::stats(context, &args),
         Command::Completions { shell } => completions(context, shell),
     }
 }

@@ -13,4 +13,4 @@ pub(crate) mod send;
 pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;
 pub(crate) use plan::{Plan, plan};
-pub(crate) use policy::known as known_policy;
+pub(crate) use policy::{known as known_policy, nearest};

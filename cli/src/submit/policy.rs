@@ -18,7 +18,7 @@ pub(crate) fn known(given: &str) -> Result<String, BuildError> {
 }
 
 /// The name that was probably meant.
-pub(super) fn nearest(given: &str, names: &[&str]) -> Option<String> {
+pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
     let given = given.to_uppercase();
     let likeness = |name: &&&str| strsim::jaro_winkler(&given, &name.to_uppercase());
     let best = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;

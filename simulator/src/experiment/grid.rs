@@ -1,22 +1,22 @@
 //! What is compared with what, and the running of it on several threads. Every run is a function of the grid and of its
 //! own place in it, so the rows are the same on any number of threads.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use common::Span;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use scheduler::Experience;
+use scheduler::experience::TrackRecord;
+use scheduler::predict::makespan;
 
-use super::history::track_records;
+use super::history::{Knowledge, track_records};
+use super::threads::in_parallel;
 use crate::oracle::Oracle;
 use crate::trace::Trace;
-use crate::world::{Run, RunError, Simulator, World};
+use crate::world::{Foretold, Run, RunError, Simulator, World};
 
 /// Seconds that starting a task costs (Kondo et al. 2004, section 3.1).
 const START_COST_S: f64 = 40.0;
 /// Between which seconds of a day's trace jobs start: 09:00 and 15:00, after a warm-up of four hours.
-const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
+pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
 pub const KONDO_JOBS: [Job; 9] = {
@@ -85,8 +85,8 @@ pub struct Site<'a> {
     pub model: String,
     /// Its days.
     pub source: &'a dyn Source,
-    /// What schedulers know from earlier days.
-    pub experience: Option<&'a Experience>,
+    /// What schedulers know from earlier days, if anything.
+    pub knowledge: Option<&'a Knowledge>,
 }
 
 /// What is compared with what.
@@ -97,16 +97,23 @@ pub struct Grid<'a> {
     pub jobs: Vec<Job>,
     /// Under which policies.
     pub contenders: Vec<Contender>,
-    /// On which days. Each one's eve is what PRI-HISTORY knows.
-    pub days: Vec<u32>,
-    /// At how many instants of each day, unless `starts_s` says which.
-    pub starts_per_day: usize,
-    /// Fixed start times, in seconds since the trace's start.
-    pub starts_s: Option<Vec<f64>>,
+    /// When.
+    pub days: Vec<Day>,
+    /// Whether rows are to say what the scheduler predicted.
+    pub foretell: bool,
     /// Of everything that is random.
     pub seed: u64,
     /// On how many threads.
     pub threads: usize,
+}
+
+/// When jobs start on a day: the same for every site, job and policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Day {
+    /// Which day. Its eve is what PRI-HISTORY knows.
+    pub day: u32,
+    /// Seconds since the trace's start.
+    pub starts_s: Vec<f64>,
 }
 
 /// One run.
@@ -128,6 +135,11 @@ pub struct Row {
     pub horizon_s: f64,
     /// The least possible makespan; none where the trace ends before it.
     pub optimal_s: Option<f64>,
+    /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts that are ready at the
+    /// start, at the mean rate that hosts had while they were up on the eve; none without an eve.
+    pub predicted_s: Option<f64>,
+    /// What the scheduler predicted on the way (see [`crate::world::Outcome::foretold`]).
+    pub foretold: [Option<Foretold>; 3],
     /// Attempts started.
     pub launches: u32,
     /// Those of them that were started while another attempt of their task was live.
@@ -136,6 +148,18 @@ pub struct Row {
     pub cpu_s: f64,
     /// Processor seconds of attempts that did not deliver their task.
     pub wasted_cpu_s: f64,
+}
+
+impl Row {
+    /// Its makespan by the least possible one; none where either is not known.
+    pub fn ratio(&self) -> Option<f64> {
+        Some(self.makespan_s? / self.optimal_s?)
+    }
+
+    /// The part of its processor time that did not deliver a task.
+    pub fn cpu_waste(&self) -> f64 {
+        if self.cpu_s > 0.0 { self.wasted_cpu_s / self.cpu_s } else { 0.0 }
+    }
 }
 
 /// Why a grid has no rows.
@@ -162,9 +186,9 @@ pub enum GridError {
 }
 
 /// What one thread takes at a time: a day of a site.
-struct Portion {
+struct Portion<'a> {
     site: usize,
-    day: u32,
+    day: &'a Day,
 }
 
 impl Grid<'_> {
@@ -174,50 +198,39 @@ impl Grid<'_> {
     /// If a trace is not there, or a policy is not.
     pub fn rows(&self) -> Result<Vec<Row>, GridError> {
         let days = self.days.iter();
-        let of_site = |site| days.clone().map(move |day| Portion { site, day: *day });
-        let portions: Vec<Portion> = (0..self.sites.len()).flat_map(of_site).collect();
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.clamp(1, portions.len().max(1)) {
-                scope.spawn(|| {
-                    let mut simulator = Simulator::default();
-                    while let Some(portion) = portions.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let rows = self.portion(&mut simulator, portion);
-                        let place = (portion.site, portion.day);
-                        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, rows));
-                    }
-                });
-            }
-        });
-        let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        done.sort_by_key(|(place, _)| *place);
+        let of_site = |site| days.clone().map(move |day| Portion { site, day });
+        let portions: Vec<Portion<'_>> = (0..self.sites.len()).flat_map(of_site).collect();
+        let done = in_parallel(self.threads, &portions, |portion| self.portion(&mut Simulator::default(), portion));
         let mut rows = Vec::new();
-        for (_, portion) in done {
+        for portion in done {
             rows.extend(portion?);
         }
         Ok(rows)
     }
 
     /// One day of one site.
-    fn portion(&self, simulator: &mut Simulator, portion: &Portion) -> Result<Vec<Row>, GridError> {
+    fn portion(&self, simulator: &mut Simulator, portion: &Portion<'_>) -> Result<Vec<Row>, GridError> {
         let site = &self.sites[portion.site];
-        let trace = self.trace(site, portion.day)?;
-        let eve = portion.day.checked_sub(1).map(|eve| self.trace(site, eve)).transpose()?;
+        let day = portion.day.day;
+        let trace = self.trace(site, day)?;
+        let eve = day.checked_sub(1).map(|eve| self.trace(site, eve)).transpose()?;
         let records = eve.map(|eve| track_records(&World::new(&eve)));
         let world = World::new(&trace);
+        let rate = records.as_deref().and_then(mean_rate);
         let watches: Vec<bool> = self.contenders.iter().map(|who| reports(&who.policy)).collect();
         let mut rows = Vec::new();
-        for (number, start_s) in self.starts(portion.day).into_iter().enumerate() {
+        for (number, start_s) in portion.day.starts_s.iter().copied().enumerate() {
             for (job, size) in self.jobs.iter().enumerate() {
                 let optimal_s = Oracle::new(&trace, start_s, size.work_s, START_COST_S, 1).makespan_s(size.tasks);
+                let predicted_s = rate.and_then(|rate| predicted(&world, start_s, *size, rate));
                 for (contender, who) in self.contenders.iter().enumerate() {
-                    let shuffle = self.seed ^ (u64::from(portion.day) << 32 | number as u64);
+                    let shuffle = self.seed ^ (u64::from(day) << 32 | number as u64);
                     let run = Run {
                         shuffle: Some(shuffle),
                         checkpoint: who.checkpoint,
                         watch: watches[contender],
-                        experience: site.experience,
+                        foretell: self.foretell,
+                        experience: site.knowledge.map(|known| known.of(who)),
                         records: records.as_deref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
                     };
@@ -225,11 +238,13 @@ impl Grid<'_> {
                         site: portion.site,
                         job,
                         contender,
-                        day: portion.day,
+                        day,
                         start_s,
                         makespan_s: None,
                         horizon_s: world.end_s() - start_s,
                         optimal_s,
+                        predicted_s,
+                        foretold: [None; 3],
                         launches: 0,
                         replicas: 0,
                         cpu_s: 0.0,
@@ -246,25 +261,42 @@ impl Grid<'_> {
         let named = |why| GridError::Source { day, site: format!("{} ({})", site.platform, site.model), why };
         site.source.day(day).map_err(named)
     }
+}
 
-    /// When jobs start on this day: the same for every site, job and policy.
-    fn starts(&self, day: u32) -> Vec<f64> {
-        if let Some(fixed) = &self.starts_s {
-            return fixed.clone();
-        }
-        let mut stream = ChaCha8Rng::seed_from_u64(self.seed ^ 0x7374_6172_7473 ^ (u64::from(day) << 40));
-        let unit = |stream: &mut ChaCha8Rng| (stream.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        let mut starts: Vec<f64> = (0..self.starts_per_day)
-            .map(|_| STARTS_S.0 + (STARTS_S.1 - STARTS_S.0) * unit(&mut stream))
-            .map(f64::round)
-            .collect();
-        starts.sort_by(f64::total_cmp);
-        starts
+impl Day {
+    /// So many starts in business hours, over as many days as it takes, from day `first` on, the last of which may
+    /// have fewer.
+    pub fn spread(seed: u64, first: u32, runs: usize, per_day: usize) -> Vec<Day> {
+        let per_day = per_day.max(1);
+        let share = |at: usize| per_day.min(runs - at * per_day);
+        let day = |(at, day)| Day::random(seed, day, share(at), STARTS_S);
+        (0..runs.div_ceil(per_day)).zip(first..).map(day).collect()
+    }
+
+    /// So many random starts between two times. Each day has a stream of its own.
+    pub fn random(seed: u64, day: u32, runs: usize, (from_s, to_s): (f64, f64)) -> Day {
+        let mut stream = ChaCha8Rng::seed_from_u64(seed ^ 0x7374_6172_7473 ^ (u64::from(day) << 40));
+        let mut unit = || (stream.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut starts_s: Vec<f64> = (0..runs).map(|_| (from_s + (to_s - from_s) * unit()).round()).collect();
+        starts_s.sort_by(f64::total_cmp);
+        Day { day, starts_s }
     }
 }
 
+/// Mean rate of the hosts that were up at all.
+fn mean_rate(records: &[Option<TrackRecord>]) -> Option<f64> {
+    let rates: Vec<f64> = records.iter().flatten().map(|record| record.rate).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+fn predicted(world: &World, start_s: f64, job: Job, rate: f64) -> Option<f64> {
+    let ready = world.ready_hosts(start_s) as u64;
+    let cost = Span::from_secs_f64(START_COST_S);
+    makespan(u64::from(job.tasks), ready, job.work_s, rate, cost).map(Span::secs)
+}
+
 /// Whether a policy looks at what hosts say of their processors.
-fn reports(policy: &str) -> bool {
+pub(super) fn reports(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|policy| policy.reports().is_some())
 }
 
@@ -277,6 +309,7 @@ fn one(simulator: &mut Simulator, world: &World, run: &Run<'_>, place: Row) -> R
     let outcome = simulator.run(world, run).map_err(failed)?;
     Ok(Row {
         makespan_s: outcome.makespan_s,
+        foretold: outcome.foretold,
         launches: outcome.launches,
         replicas: outcome.replicas,
         cpu_s: outcome.cpu_s,

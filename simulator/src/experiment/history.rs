@@ -1,17 +1,21 @@
 //! What earlier days say of hosts. What is not here: what policies make of it.
 
+use std::collections::BTreeMap;
+
 use scheduler::Experience;
 use scheduler::experience::TrackRecord;
 
-use crate::world::{Simulator, World};
+use super::grid::{Contender, Day, GridError, Job, STARTS_S, reports};
+use super::threads::in_parallel;
+use crate::world::{Run, Simulator, World};
 
 /// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
 pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 
 /// How each host was available in a day's business hours (Kondo et al. 2004, section 4: the work of a mean availability
 /// interval "using the previous weekday's trace"). Intervals that reach beyond those hours count with their part in
-/// them.
-pub fn track_records(day: &World) -> Vec<TrackRecord> {
+/// them; nothing is known of a host that was not up.
+pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
         let (mut work_s, mut up_s, mut intervals) = (0.0, 0.0, 0_u32);
@@ -20,8 +24,8 @@ pub fn track_records(day: &World) -> Vec<TrackRecord> {
             up_s += interval.end_s - interval.start_s;
             intervals += 1;
         }
-        let part = |of: f64| if of > 0.0 { work_s / of } else { 0.0 };
-        TrackRecord { interval_work_s: part(f64::from(intervals)), rate: part(up_s) }
+        let known = intervals > 0 && up_s > 0.0;
+        known.then(|| TrackRecord { interval_work_s: work_s / f64::from(intervals), rate: work_s / up_s })
     };
     (0..day.hosts()).map(record).collect()
 }
@@ -31,4 +35,69 @@ pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experienc
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
     let learn = |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
     days.into_iter().fold(None, learn).unwrap_or_default()
+}
+
+/// What schedulers know from earlier days: of hosts in general, and of each policy its own past.
+#[derive(Debug, Clone, Default)]
+pub struct Knowledge {
+    hosts: Experience,
+    own: BTreeMap<(String, bool), Experience>,
+}
+
+impl Knowledge {
+    /// What this contender knows.
+    pub fn of(&self, who: &Contender) -> &Experience {
+        self.own.get(&(who.policy.clone(), who.checkpoint)).unwrap_or(&self.hosts)
+    }
+
+    /// What is known of hosts that were watched on these days, and by each of these contenders that ran jobs on them.
+    ///
+    /// # Errors
+    /// If the scheduler does not take a job.
+    pub(super) fn gained(
+        days: &[(u32, World)],
+        jobs: &[Job],
+        contenders: &[Contender],
+        seed: u64,
+        threads: usize,
+    ) -> Result<Self, GridError> {
+        let hosts = experience_of(days.iter().map(|(_, world)| world));
+        let mut open: Vec<&Contender> = contenders.iter().filter(|who| !who.policy.is_empty()).collect();
+        open.sort_by_key(|who| (&who.policy, who.checkpoint));
+        open.dedup_by_key(|who| (&who.policy, who.checkpoint));
+        let own = in_parallel(threads, &open, |who| practise(hosts.clone(), (days, jobs), who, seed));
+        let key = |who: &Contender| (who.policy.clone(), who.checkpoint);
+        let own = open.iter().zip(own).map(|(who, learned)| Ok((key(who), learned?)));
+        Ok(Knowledge { own: own.collect::<Result<_, _>>()?, hosts })
+    }
+}
+
+/// Runs a job of every size on each of these days, one after the other, each with what was learned from those before it, and
+/// keeps what they teach of predictions and of copies. What the hosts are like is known already.
+fn practise(
+    mut known: Experience,
+    (days, jobs): (&[(u32, World)], &[Job]),
+    who: &Contender,
+    seed: u64,
+) -> Result<Experience, GridError> {
+    let mut simulator = Simulator::default();
+    for (day, world) in days {
+        let starts = Day::random(seed, *day, jobs.len(), STARTS_S).starts_s;
+        for (job, start_s) in jobs.iter().zip(&starts) {
+            let run = Run {
+                checkpoint: who.checkpoint,
+                watch: reports(&who.policy),
+                learn: true,
+                experience: Some(&known),
+                shuffle: Some(u64::from(*day)),
+                ..Run::new(*start_s, job.tasks, job.work_s, &who.policy)
+            };
+            let failed = |why| GridError::Run { policy: who.policy.clone(), why };
+            let outcome = simulator.run(world, &run).map_err(failed)?;
+            if let Some(learned) = outcome.learned {
+                (known.prices, known.errors) = (learned.prices, learned.errors);
+            }
+        }
+    }
+    Ok(known)
 }

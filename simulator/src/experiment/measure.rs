@@ -91,7 +91,7 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
 fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
     let mut days = vec![Sums::default(); grid.days.len()];
     for row in rows {
-        let Some(day) = grid.days.iter().position(|day| *day == row.day) else { continue };
+        let Some(day) = grid.days.iter().position(|day| day.day == row.day) else { continue };
         days[day].makespan_s += counted(row);
         days[day].optimal_s += row.optimal_s.unwrap_or(row.horizon_s);
     }

@@ -15,7 +15,7 @@ impl Trace {
     /// # Errors
     /// If a file cannot be read, or says what cannot be: then with the line.
     pub fn read(dir: &Path) -> Result<Self, TraceError> {
-        let (mut hosts, lines) = read_hosts(dir)?;
+        let (mut hosts, lines) = read_hosts(dir, "hosts.csv")?;
         let file = Table::open(dir, "availability.csv", SEGMENT_COLUMNS)?;
         for row in file.rows() {
             let (line, fields) = row?;
@@ -32,14 +32,24 @@ impl Trace {
 const HOST_COLUMNS: [&str; 2] = ["host", "clock_mhz"];
 const SEGMENT_COLUMNS: [&str; 5] = ["host", "start_s", "end_s", "host_available", "cpu_fraction"];
 
+/// The clock rates, in MHz, that a file like `hosts.csv` gives.
+///
+/// # Errors
+/// If it cannot be read, or says what cannot be: then with the line.
+pub fn read_clocks_mhz(file: &Path) -> Result<Vec<f64>, TraceError> {
+    let (dir, name) = (file.parent().unwrap_or(Path::new("")), file.file_name().unwrap_or_default());
+    let (hosts, _) = read_hosts(dir, &name.to_string_lossy())?;
+    Ok(hosts.into_iter().map(|host| host.clock_mhz).collect())
+}
+
 /// Where a host stands in the trace and in `hosts.csv`.
 struct Place {
     at: usize,
     line: usize,
 }
 
-fn read_hosts(dir: &Path) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
-    let file = Table::open(dir, "hosts.csv", HOST_COLUMNS)?;
+fn read_hosts(dir: &Path, name: &str) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
+    let file = Table::open(dir, name, HOST_COLUMNS)?;
     let (mut hosts, mut places) = (Vec::new(), BTreeMap::<String, Place>::new());
     for row in file.rows() {
         let (line, [name, clock]) = row?;

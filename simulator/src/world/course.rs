@@ -97,8 +97,13 @@ impl World {
 
     /// How many hosts are up, with a processor for tasks, at `at_s` seconds since the trace's start.
     pub fn ready_hosts(&self, at_s: f64) -> usize {
+        self.ready(at_s).count()
+    }
+
+    /// The places of the hosts that are up, with a processor for tasks, at `at_s` seconds since the trace's start.
+    pub fn ready(&self, at_s: f64) -> impl Iterator<Item = usize> + '_ {
         let at = Time(Span::from_secs_f64(at_s).0);
-        self.courses.iter().filter(|course| course.at(at).ready()).count()
+        self.courses.iter().enumerate().filter(move |(_, course)| course.at(at).ready()).map(|(place, _)| place)
     }
 
     /// The stretches between two failures of a host, so far as they lie between two times, in seconds since the trace's

@@ -80,6 +80,8 @@ pub(super) struct Attempt {
     pub(super) part: f64,
     /// What a processor second of its host adds to that part.
     pub(super) part_per_s: f64,
+    /// When it will have done its work, if nothing comes in between; never where its host goes down before.
+    pub(super) done_at: Time,
     /// How often its host is to report.
     pub(super) report_every: Option<Span>,
     pub(super) replica: bool,

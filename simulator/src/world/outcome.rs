@@ -21,8 +21,24 @@ pub struct Outcome {
     pub wasted_cpu_s: f64,
     /// Every attempt in the order of their starts, where that was asked for.
     pub story: Vec<AttemptStory>,
+    /// What was predicted while the job ran, where that was asked for: when it was submitted, when half of its tasks
+    /// were done, and when nine tenths were.
+    pub foretold: [Option<Foretold>; 3],
     /// What the scheduler knew in the end, of this run and of what it knew before, where that was asked for.
     pub learned: Option<Box<Experience>>,
+}
+
+/// A prediction of the makespan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Foretold {
+    /// When it was made.
+    pub at_s: f64,
+    /// The makespan.
+    pub makespan_s: f64,
+    /// Its interval of 80 %.
+    pub low_s: f64,
+    /// See [`Foretold::low_s`].
+    pub high_s: f64,
 }
 
 /// One attempt.

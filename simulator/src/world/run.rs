@@ -34,6 +34,8 @@ pub struct Run<'a> {
     pub every_heartbeat: bool,
     /// Whether the outcome is to tell of every attempt.
     pub story: bool,
+    /// Whether the outcome is to say what was predicted on the way.
+    pub foretell: bool,
     /// Whether the outcome is to say what was learned, of hosts and of copies.
     pub learn: bool,
     /// Numbers the hosts in a random order with this seed, and not in the trace's order: FCFS takes hosts that became
@@ -41,8 +43,8 @@ pub struct Run<'a> {
     pub shuffle: Option<u64>,
     /// What was learned on earlier days.
     pub experience: Option<&'a Experience>,
-    /// How each host was available on earlier days, in the trace's order.
-    pub records: Option<&'a [TrackRecord]>,
+    /// How each host was available on earlier days, where that is known, in the trace's order.
+    pub records: Option<&'a [Option<TrackRecord>]>,
 }
 
 impl<'a> Run<'a> {
@@ -61,6 +63,7 @@ impl<'a> Run<'a> {
             watch: false,
             every_heartbeat: false,
             story: false,
+            foretell: false,
             learn: false,
             shuffle: None,
             experience: None,

@@ -17,9 +17,9 @@ use scheduler::effect::{Refused, Settled};
 use scheduler::experience::Habit;
 use scheduler::{Effect, Event, Experience, Scheduler};
 
-use super::course::{Change, Course, Stretch, World};
+use super::course::{Change, Stretch, World};
 use super::host::{Attempt, Host, NEVER};
-use super::outcome::{AttemptStory, Fate, Outcome, RunError};
+use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 use super::run::Run;
 use crate::Record;
 
@@ -36,6 +36,8 @@ pub struct Simulator {
     queue: BinaryHeap<Reverse<Due>>,
     hosts: Vec<Host>,
     attempts: Vec<Attempt>,
+    /// Places of attempts that have ended, to be taken again.
+    free: Vec<u32>,
     tasks: Vec<Task>,
     /// The scheduler's number of each host, and the host of each number.
     numbers: Vec<u32>,
@@ -113,6 +115,7 @@ impl Simulator {
     fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
         self.queue.clear();
         self.attempts.clear();
+        self.free.clear();
         self.tasks.clear();
         self.tasks.resize(run.tasks as usize, Task::default());
         self.hosts.resize(world.courses.len(), Host::IDLE);
@@ -185,7 +188,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
-            let record = self.run.records.and_then(|records| records.get(place)).copied();
+            let record = self.run.records.and_then(|records| records.get(place)).copied().flatten();
             let speed = self.world.courses[place].speed;
             let course = &self.world.courses[place];
             let habit = if self.run.experience.is_some() { course.habit(self.start) } else { Habit::default() };
@@ -201,6 +204,22 @@ impl<'a, 'r> Live<'a, 'r> {
 
     fn submit(&mut self) {
         self.step(Event::JobSubmitted { job: JOB, bag: self.run.bag() });
+        self.foretell(0);
+    }
+
+    /// Asks for a prediction, if it is wanted.
+    fn foretell(&mut self, at: usize) {
+        if !self.run.foretell {
+            return;
+        }
+        let s = |time: Time| time.since(self.start).secs();
+        let found = self.scheduler.predict(JOB, self.now);
+        self.outcome.foretold[at] = found.map(|found| Foretold {
+            at_s: s(self.now),
+            makespan_s: s(found.finish),
+            low_s: s(found.low),
+            high_s: s(found.high),
+        });
     }
 
     /// Everything until the job is settled or the horizon is reached.
@@ -234,7 +253,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     fn on_due(&mut self, due: Due) {
         match due.what {
-            What::Done(attempt) => self.on_done(attempt),
+            What::Done(attempt) => self.on_done(attempt, due.at),
             What::Beat(place) if self.sim.hosts[place as usize].beat_at == due.at => self.on_beat(place as usize),
             What::Missed(place) if self.sim.hosts[place as usize].missed_at == due.at => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
@@ -317,9 +336,9 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     /// An attempt has done its work, and its host delivers it.
-    fn on_done(&mut self, number: u32) {
+    fn on_done(&mut self, number: u32, at: Time) {
         let attempt = self.sim.attempts[number as usize];
-        if attempt.end.is_some() {
+        if attempt.end.is_some() || attempt.done_at != at {
             return;
         }
         let late = self.sim.tasks[task(attempt.id)].done;
@@ -350,8 +369,16 @@ impl<'a, 'r> Live<'a, 'r> {
         for effect in &effects {
             self.on_effect(effect);
         }
+        let done = self.outcome.completions_s.len();
+        let settled = |effect: &Effect| matches!(effect, Effect::TaskSettled { .. });
+        let news = self.run.foretell && effects.iter().any(settled);
         effects.clear();
         self.sim.effects = effects;
+        if news {
+            let tasks = self.run.tasks as usize;
+            let passed = |of: usize| done == (tasks * of).div_ceil(10);
+            [(1, 5), (2, 9)].into_iter().filter(|(_, of)| passed(*of)).for_each(|(at, _)| self.foretell(at));
+        }
     }
 
     fn on_effect(&mut self, effect: &Effect) {
@@ -389,8 +416,10 @@ impl<'a, 'r> Live<'a, 'r> {
         let at_from = course.at_after(self.sim.hosts[place].stretch as usize, from);
         let effort = if self.run.checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
         let part_per_s = course.speed.factor() * effort / self.run.work_s;
-        let number = self.sim.attempts.len() as u32;
-        self.sim.attempts.push(Attempt {
+        let hint = self.sim.hosts[place].stretch as usize;
+        let fits = stretch.up && from < stretch.down_at;
+        let done_at = fits.then(|| course.finish(hint, from, (1.0 - part) / part_per_s)).flatten();
+        let number = self.keep(Attempt {
             id,
             host: place as u32,
             began: self.now,
@@ -399,6 +428,7 @@ impl<'a, 'r> Live<'a, 'r> {
             from_ran: at_from.ran(from),
             part,
             part_per_s,
+            done_at: done_at.unwrap_or(NEVER),
             report_every,
             replica,
             stopped: false,
@@ -409,11 +439,19 @@ impl<'a, 'r> Live<'a, 'r> {
             return;
         }
         self.hold(place, number);
-        if from < stretch.down_at
-            && let Some(at) = course.finish(self.sim.hosts[place].stretch as usize, from, (1.0 - part) / part_per_s)
-        {
+        if let Some(at) = done_at {
             self.plan(at, What::Done(number));
         }
+    }
+
+    /// Gives an attempt a place in the list.
+    fn keep(&mut self, attempt: Attempt) -> u32 {
+        if let Some(number) = self.sim.free.pop() {
+            self.sim.attempts[number as usize] = attempt;
+            return number;
+        }
+        self.sim.attempts.push(attempt);
+        self.sim.attempts.len() as u32 - 1
     }
 
     /// Puts an attempt on a host that is up, and its heartbeats with it.
@@ -474,6 +512,9 @@ impl<'a, 'r> Live<'a, 'r> {
             self.outcome.wasted_cpu_s += cpu_s;
         }
         self.sim.attempts[number as usize].end = Some((fate, now));
+        if !self.run.story {
+            self.sim.free.push(number);
+        }
     }
 
     /// A host comes up, and has nothing of before.
@@ -544,11 +585,8 @@ impl<'a, 'r> Live<'a, 'r> {
                 continue;
             }
             let host = &self.sim.hosts[attempt.host as usize];
-            let course: &Course = &self.world.courses[attempt.host as usize];
-            let done =
-                course.finish(course.index(attempt.from), attempt.from, (1.0 - attempt.part) / attempt.part_per_s);
-            let until =
-                host.next_beat(over).min(self.stretch(attempt.host as usize).down_at).min(done.unwrap_or(NEVER));
+            let down_at = self.stretch(attempt.host as usize).down_at;
+            let until = host.next_beat(over).min(down_at).min(attempt.done_at);
             self.now = if self.settled { until } else { over };
             self.finish(number as u32, if self.settled { Fate::Stopped } else { Fate::Unended });
         }

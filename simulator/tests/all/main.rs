@@ -2,6 +2,7 @@
 
 mod availability;
 mod engine;
+mod engine_experiment;
 mod engine_oracle;
 mod grid;
 mod oracle;

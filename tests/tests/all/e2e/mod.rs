@@ -10,6 +10,7 @@ mod kills;
 mod owner;
 mod processes;
 mod record;
+mod research;
 
 use std::time::Duration;
 

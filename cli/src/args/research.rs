@@ -1,0 +1,142 @@
+//! The words of `simulate`, `reproduce` and `trace`: experiments on simulated desktop grids.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::value::Dur;
+
+/// `deskgrid simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// Hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016, lab, or a hosts.csv with their clock rates
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub platform: Vec<String>,
+    /// Replay a trace (hosts.csv and availability.csv) with its own clock rates; a --platform then only names it,
+    /// unless it is a file
+    #[arg(long, value_name = "DIR", conflicts_with = "model")]
+    pub trace: Option<PathBuf>,
+    /// How available generated hosts are [default: default]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub model: Vec<String>,
+    /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    pub policy: Vec<String>,
+    /// Tasks of the job
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tasks: Vec<u32>,
+    /// Time of a task on a dedicated 1.5 GHz host
+    #[arg(long, value_name = "DURATION", value_delimiter = ',', default_value = "5m")]
+    pub size: Vec<Dur>,
+    /// When jobs start, in seconds since the trace's start (instead of random times in business hours)
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
+    pub start: Vec<f64>,
+    /// How many starts for each platform and size of job, six on a day
+    #[arg(long, value_name = "N", default_value_t = 6, conflicts_with = "start")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub runs: u32,
+    /// Of everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Hosts of a generated platform
+    #[arg(long, value_name = "N", default_value_t = 220)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub hosts: u32,
+    /// Tasks keep their state, and go on elsewhere where they were at the last heartbeat
+    #[arg(long)]
+    pub checkpoint: bool,
+    /// Threads; the results are the same on any number [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub threads: Option<u32>,
+    /// Also write rows.csv and summary.csv there
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Examples of `deskgrid simulate`.
+pub(crate) const SIMULATE: &str = "\
+Examples:
+  deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
+  deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
+  deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
+The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
+compared with the least that is possible on the same trace.";
+
+/// A paper whose results can be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Paper {
+    /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
+    Kondo,
+}
+
+/// `deskgrid reproduce`.
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// Which paper
+    #[arg(value_name = "PAPER")]
+    pub paper: Paper,
+    /// Fewer runs: in under a minute, with wider intervals
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the report, its figures and its tables go
+    #[arg(long, value_name = "DIR", default_value = "kondo")]
+    pub out: PathBuf,
+    /// Of everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Starts of each experiment [default: 120, or 12 if quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub runs: Option<u32>,
+    /// Threads; the results are the same on any number [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub threads: Option<u32>,
+}
+
+/// Examples of `deskgrid reproduce`.
+pub(crate) const REPRODUCE: &str = "\
+Examples:
+  deskgrid reproduce kondo --quick
+  deskgrid reproduce kondo --out kondo-full
+DIR/report.md says what was done, how the paper was read where it leaves something open, and what
+came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";
+
+/// `deskgrid trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks fail
+    #[command(after_help = "\
+Examples:
+  deskgrid trace stats DIR
+  deskgrid trace stats --platform sdsc --model heavy-failure
+Without a DIR the statistics are those of a generated platform, beside the figures of the paper that
+the default model was fitted to.")]
+    Stats(StatsArgs),
+}
+
+/// `deskgrid trace stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// The trace
+    #[arg(value_name = "PATH", conflicts_with_all = ["platform", "model"])]
+    pub path: Option<PathBuf>,
+    /// Its format
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub format: TraceFormat,
+    /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab
+    #[arg(long, value_name = "NAME", default_value = "sdsc")]
+    pub platform: String,
+    /// How available they are
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub model: String,
+    /// Of everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A format of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// A directory with hosts.csv and availability.csv
+    Csv,
+}

@@ -1,0 +1,100 @@
+//! What ours is compared with: figures of an independent measurement of the same model, the readings taken where the
+//! paper leaves something open, and the names of what is compared. What is not here: anything measured by us.
+
+/// The paper's four platforms.
+pub(super) const PLATFORMS: [&str; 4] = ["sdsc", "gimps", "lri-wisc", "homogeneous"];
+/// Later ones.
+pub(super) const LATER_PLATFORMS: [&str; 2] = ["internet-2016", "lab"];
+
+/// The default policy, alone and with tasks that keep their state.
+pub(super) const OURS: &str = "deskgrid";
+pub(super) const OURS_KEPT: &str = "deskgrid, checkpoints";
+/// The paper's best.
+pub(super) const TIMEOUT: &str = "EXCL-PRED-TO";
+
+/// What is compared: name, policy, and whether tasks keep their state.
+pub(super) const CONTENDERS: [(&str, &str, bool); 16] = [
+    ("FCFS", "FCFS", false),
+    ("PRI-CR", "PRI-CR", false),
+    ("PRI-CR-WAIT", "PRI-CR-WAIT", false),
+    ("PRI-HISTORY", "PRI-HISTORY", false),
+    ("EXCL-S1.5", "EXCL-S1.5", false),
+    ("EXCL-S1", "EXCL-S1", false),
+    ("EXCL-S.5", "EXCL-S.5", false),
+    ("EXCL-S.25", "EXCL-S.25", false),
+    ("EXCL-PRED", "EXCL-PRED", false),
+    ("EXCL-PRED-DUP", "EXCL-PRED-DUP", false),
+    (TIMEOUT, TIMEOUT, false),
+    ("EXCL-PRED-TO@.25", "EXCL-PRED-TO:revert=0.25", false),
+    ("EXCL-PRED-TO@.95", "EXCL-PRED-TO:revert=0.95", false),
+    (OURS, OURS, false),
+    ("PRI-CR, checkpoints", "PRI-CR", true),
+    (OURS_KEPT, OURS, true),
+];
+
+/// Geometric means over the nine sizes of jobs that an independent simulation of the same model gave, by platform.
+pub(super) const REFERENCE: [(&str, [f64; 4]); 8] = [
+    ("FCFS", [3.250, 9.386, 2.130, 2.647]),
+    ("PRI-CR", [2.600, 5.556, 1.872, 2.632]),
+    ("EXCL-S.5", [1.856, 1.921, 1.885, 2.836]),
+    ("EXCL-PRED", [1.943, 1.825, 1.848, 2.664]),
+    (TIMEOUT, [1.373, 1.346, 1.445, 1.799]),
+    ("EXCL-PRED-TO@.25", [1.319, 1.326, 1.399, 1.697]),
+    ("EXCL-PRED-TO@.95", [1.363, 1.399, 1.393, 1.616]),
+    ("PRI-CR, checkpoints", [2.563, 5.647, 1.745, 2.392]),
+];
+
+/// Where the paper leaves something open, and how it is read here.
+pub(super) const READINGS: [(&str, &str); 17] = [
+    (
+        "When EXCL-PRED reverts to PRI-CR: `pred - .95 * meanops` subtracts a rate from a time",
+        "As written (about a second before the predicted end), which is `revert=0`; `revert=0.95` is .95 of a task's \
+         time on a mean host before it",
+    ),
+    (
+        "The prediction wr = ceil(T/N)(s/r): which hosts, which rate",
+        "N: the hosts that are ready; r: their mean rate while they are available; 40 s in each round",
+    ),
+    (
+        "Recomputed \"after every N tasks\"",
+        "After as many completions as hosts were ready then; the exclusion is armed again",
+    ),
+    ("Whether excluded hosts are judged with the 40 s", "With them"),
+    (
+        "The timeout of a task that starts after the predicted end, and of copies",
+        "A task's time on a mean host after its start; copies have a timeout as well",
+    ),
+    (
+        "What happens when the first copy's host fails while another copy lives",
+        "The task is queued again at once (`requeue=any`)",
+    ),
+    (
+        "Which tasks EXCL-PRED-DUP copies",
+        "Those that start once more hosts are ready than tasks wait (`copies=started`)",
+    ),
+    ("Where copies go", "By the clock of the first copy's host, slowest first; to the fastest ready host"),
+    ("Whether other copies are stopped when one is done", "Yes; their hosts learn of it with their next heartbeat"),
+    ("PRI-HISTORY's rank within a queue, whose unit is a time", "Work per second"),
+    (
+        "\"Percent of replicated tasks\"",
+        "Attempts started while another one of the task was live, by tasks; processor waste is told beside it",
+    ),
+    (
+        "When a failure is noticed",
+        "At the first heartbeat that is missed; heartbeats come each minute from the attempt's start",
+    ),
+    (
+        "Which hosts are ready",
+        "Those that are up, with at least 1 % of their processor for tasks; FCFS's first order is random",
+    ),
+    ("The 40 s that starting a task costs", "Wall time while the host is up; in the optimum as well"),
+    (
+        "Jobs that last beyond 17:00",
+        "Go on under the same conditions; what is not done when the trace ends counts as unfinished, with the time until then",
+    ),
+    (
+        "LRI-WISC has 132 hosts in the text",
+        "220 hosts in the same proportions, since all platforms use the same traces",
+    ),
+    ("The ratio to the optimum", "Mean makespan by mean optimal makespan"),
+];
