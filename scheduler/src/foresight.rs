@@ -16,7 +16,7 @@ use crate::settings::Settings;
 /// The curves are computed anew after so many more observations, and after this part more of all.
 const REFRESH: u32 = 64;
 const REFRESH_PART: f64 = 0.1;
-/// A reported progress beyond this tells a task's pace, which is its own if it is off by more than this factor.
+/// A reported progress beyond this tells a task's pace, which is its own if it is slower by more than this factor.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
 /// How likely a host that misses heartbeats is to be heard of again in time.
@@ -187,25 +187,24 @@ impl Foresight {
     fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
         let full_s = work_s / (host.speed.factor() * self.share(host));
-        if let Some(left_s) = own_left_s(load, full_s, now) {
-            return left_s;
-        }
         let done = self.done(host, load, work_s, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
-        left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 })
+        let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
+        left_s.max(own_left_s(load, full_s, now))
     }
 }
 
-/// A task that reports a progress far from what is known of its kind is judged by itself.
-fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
-    let (noted, progress) = (load.noted?, f64::from(load.progress?));
+/// What a task still needs that reports a progress far behind what is known of its kind: it is judged by itself, and
+/// never better than its kind.
+fn own_left_s(load: &Load, full_s: f64, now: Time) -> f64 {
+    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else { return 0.0 };
     let own = progress - load.resumed;
     if !(own > FIRST_PROGRESS && progress <= 1.0) || !load.phase.executing() {
-        return None;
+        return 0.0;
     }
     let own_full_s = load.ran.secs() / own;
-    let far = own_full_s > OWN_WAY * full_s || full_s > OWN_WAY * own_full_s;
-    far.then(|| ((1.0 - progress) * own_full_s - age_s(noted, now)).max(1.0))
+    let behind = own_full_s > OWN_WAY * full_s;
+    if behind { (1.0 - progress) * own_full_s - age_s(noted, now) } else { 0.0 }
 }
