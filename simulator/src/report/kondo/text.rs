@@ -255,8 +255,7 @@ fn spreads(out: &mut String, main: &Table) {
     line(out, "## How far makespans spread\n");
     let _ = writeln!(
         out,
-        "{TIMEOUT} with 400 tasks on SDSC-like hosts: mean makespan and where 95 % of the runs lie, in minutes. The \
-         paper's platform delivers somewhat more than the generated one.\n"
+        "{TIMEOUT} with 400 tasks on SDSC-like hosts: mean makespan and where 95 % of the runs lie, in minutes.\n"
     );
     heading(out, &words(["minutes of a task", "paper", "here"]));
     for (minutes, [mean, low, high]) in SPREADS {
