@@ -201,10 +201,7 @@ impl Foresight {
 fn own_left_s(load: &Load, full_s: f64, now: Time) -> f64 {
     let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else { return 0.0 };
     let own = progress - load.resumed;
-    if !(own > FIRST_PROGRESS && progress <= 1.0) || !load.phase.executing() {
-        return 0.0;
-    }
     let own_full_s = load.ran.secs() / own;
-    let behind = own_full_s > OWN_WAY * full_s;
-    if behind { (1.0 - progress) * own_full_s - age_s(noted, now) } else { 0.0 }
+    let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
+    if told && own_full_s > OWN_WAY * full_s { (1.0 - progress) * own_full_s - age_s(noted, now) } else { 0.0 }
 }

@@ -149,12 +149,11 @@ impl<'a> Gains<'a> {
     pub(crate) fn add(&mut self, at: usize, law: &Law, room: bool) {
         let mut factor = [1.0; POINTS];
         self.multiply(&mut factor, law);
-        for point in 0..POINTS {
-            let odds = self.odds[at][point];
-            let undone = odds / (1.0 + odds);
-            let less = undone * factor[point];
-            self.done[point] *= (1.0 - less) / (1.0 - undone);
-            self.odds[at][point] = less / (1.0 - less);
+        for ((odds, done), factor) in self.odds[at].iter_mut().zip(&mut self.done).zip(factor) {
+            let undone = *odds / (1.0 + *odds);
+            let less = undone * factor;
+            *done *= (1.0 - less) / (1.0 - undone);
+            *odds = less / (1.0 - less);
         }
         self.open[at].room = room;
     }
