@@ -19,8 +19,8 @@ use crate::predict::{Server, completion_s};
 const LEAST_TASK_S: f64 = 10.0;
 /// Copies are searched for at most so often.
 const TICK_S: f64 = 15.0;
-const TICKS_PER_TASK: f64 = 40.0;
-const SEARCHES_PER_TASK: f64 = 60.0;
+const TICKS_PER_TASK: f64 = 20.0;
+const SEARCHES_PER_TASK: f64 = 25.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
