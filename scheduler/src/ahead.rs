@@ -24,6 +24,8 @@ const SEARCHES_PER_TASK: f64 = 25.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
+/// A job of few tasks may start this many all the same.
+const FEWEST_COPIES: f64 = 2.0;
 /// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
 const ENDGAME: f64 = 0.4;
 const ENDGAME_PRICE: f64 = 0.25;
@@ -164,7 +166,10 @@ impl<'a> Starter<'a> {
     pub(crate) fn copy_for_gain(&mut self, answer: Gain, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let (Some(work_s), Some(class)) = (job.task_work_s(), job.plan.class) else { return false };
         let Some(task_s) = self.mean_task_s(work_s) else { return false };
-        let most = MOST_COPIES * answer.copies_max * job.counts().total as f64;
+        let most = match answer.copies_max {
+            0.0 => 0.0,
+            budget => (MOST_COPIES * budget * job.counts().total as f64).max(FEWEST_COPIES),
+        };
         if self.now < job.plan.search || job.duplicates as f64 + 1.0 > most {
             return true;
         }

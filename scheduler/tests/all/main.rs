@@ -5,6 +5,7 @@ mod explaining;
 mod goldens;
 mod hosts;
 mod jobs;
+mod kondo;
 mod model;
 mod placing;
 mod properties;

@@ -197,3 +197,19 @@ fn a_recorded_run_replays_with_the_same_effects() {
         assert_eq!((starts, settled), (outcome.launches as usize, outcome.completions_s.len()), "{}", policy.name);
     }
 }
+
+#[test]
+fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
+    let loaded: &[_] = &[(0.0, 400.0, 1.0), (400.0, 500.0, 0.0), (500.0, 100_000.0, 0.27)];
+    let suspended: &[_] = &[(0.0, 400.0, 1.0), (400.0, 100_000.0, 0.0)];
+    for stuck in [loaded, suspended] {
+        // The other host is slower, so that it is not taken at first.
+        let world = World::new(&trace(&[(1_500.0, stuck), (1_200.0, &always())]));
+        let asked = Run { watch: true, ..Run::new(0.0, 1, 900.0, "deskgrid") };
+        let outcome = run(&world, &asked);
+        assert_eq!(outcome.replicas, 1);
+        let makespan_s = outcome.makespan_s.expect("done");
+        // Started anew elsewhere once that pays; alone, the loaded host would take 2,500 s.
+        assert!(makespan_s < 2_200.0, "{makespan_s}");
+    }
+}
