@@ -1,13 +1,13 @@
 //! How deskgrid's own policy starts attempts: it gathers what is known of hosts and attempts, lets the pure parts
 //! ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`]) decide, and applies that.
 
-use common::{HostId, Span};
+use common::{HostId, JobId, Span};
 
 use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::experience::JobClass;
 use crate::foresight::Foresight;
-use crate::host::Liveness;
+use crate::host::{Host, Liveness};
 use crate::job::{Job, LiveCopy};
 use crate::laws::Law;
 use crate::policy::placement::lookahead::expected_s;
@@ -24,6 +24,11 @@ const SEARCHES_PER_TASK: f64 = 25.0;
 /// The most copies of one task, and copies per task that one job may start, as a multiple of what it may on average.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
+/// While more ready hosts than this are declined, new ones are looked at only so often.
+const CROWD: u64 = 1_000;
+const CROWD_TICK_S: f64 = 1.0;
+/// So many hosts are looked at in one search, so that it does not hold up everything else.
+const MOST_AT_ONCE: usize = 64;
 /// A job of few tasks may start this many all the same.
 const FEWEST_COPIES: f64 = 2.0;
 /// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
@@ -59,7 +64,8 @@ impl<'a> Starter<'a> {
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else { return false };
         let arrivals = self.hosts.index.ready.arrivals;
-        if job.plan.declined.is_some_and(|(until, seen)| self.now < until && seen == arrivals) {
+        let crowd = self.hosts.index.ready.len() > CROWD;
+        if job.plan.declined.is_some_and(|(until, seen)| self.now < until && (crowd || seen == arrivals)) {
             return true;
         }
         let Some(mean_s) = self.mean_task_s(work_s) else { return false };
@@ -78,7 +84,10 @@ impl<'a> Starter<'a> {
             let Some((index, why)) = job.pop_waiting() else { return true };
             self.start(job, index, host, why, fx);
         }
-        let until = self.now + Span::from_secs_f64(TICK_S);
+        let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });
+        if job.waiting() == 0 {
+            job.plan.queue_end = None;
+        }
         job.plan.declined = Some((until, arrivals));
         job.plan.review = Some(until);
         true
@@ -144,17 +153,20 @@ impl<'a> Starter<'a> {
         {
             return end.since(self.now).secs();
         }
-        let end_s = self.completion_s(work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
+        let end_s =
+            self.completion_s(job.rank.job, work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.queue_end = Some((after(end_s), after(TICK_S)));
         end_s
     }
 
-    fn completion_s(&self, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
+    fn completion_s(&self, id: JobId, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
         let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
-        for host in self.hosts.table.values().filter(|host| host.liveness == Liveness::Alive) {
+        let stays = |host: &Host| host.liveness == Liveness::Alive && !host.draining;
+        for host in self.hosts.table.values().filter(|host| stays(host)) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
-            for load in host.books.values() {
+            // When other jobs' tasks are done is not known here, so nobody waits for them.
+            for (_, load) in host.books.iter().filter(|(attempt, _)| attempt.task.job == id) {
                 let free_s = self.foresight.expected_s(host, load, work_s, self.settings.start_cost, self.now);
                 servers.push(Server { free_s, task_s });
             }
@@ -162,16 +174,18 @@ impl<'a> Starter<'a> {
         completion_s(&servers, waiting, least_s)
     }
 
-    /// Copies the tasks whose copies gain enough. False where too little is known of the tasks.
+    /// Copies the tasks whose copies gain enough. False where too little is known of the tasks, or where the job has had
+    /// its copies: then only what is stuck is copied.
     pub(crate) fn copy_for_gain(&mut self, answer: Gain, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let (Some(work_s), Some(class)) = (job.task_work_s(), job.plan.class) else { return false };
         let Some(task_s) = self.mean_task_s(work_s) else { return false };
-        let most = match answer.copies_max {
-            0.0 => 0.0,
-            budget => (MOST_COPIES * budget * job.counts().total as f64).max(FEWEST_COPIES),
-        };
-        if self.now < job.plan.search || job.duplicates as f64 + 1.0 > most {
+        if answer.copies_max <= 0.0 || self.now < job.plan.search {
             return true;
+        }
+        let most = (MOST_COPIES * answer.copies_max * job.counts().total as f64).max(FEWEST_COPIES);
+        let spent = |job: &Job| job.duplicates as f64 + 1.0 > most;
+        if spent(job) {
+            return false;
         }
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
@@ -185,7 +199,7 @@ impl<'a> Starter<'a> {
         let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
         let foresight: &'a Foresight = self.foresight;
         let (curves, start_s) = (foresight.curves(), self.settings.start_cost.secs());
-        for candidate in &ready {
+        for candidate in ready.iter().take(MOST_AT_ONCE) {
             let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));
             let Some(place) = place else { continue };
             let law = |left: f64| match left {
@@ -193,7 +207,7 @@ impl<'a> Starter<'a> {
                 left => Law::of(start_s + left * (candidate.task_s - start_s), place, curves),
             };
             let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host)) else { break };
-            if gain_s < price * task_s || job.duplicates as f64 + 1.0 > most {
+            if gain_s < price * task_s || spent(job) {
                 break;
             }
             let (index, left) = gains.task(at);

@@ -135,19 +135,26 @@ impl<'a> Starter<'a> {
         if placement == Placement::Lookahead && self.place_ahead(job, fx) {
             return;
         }
-        let mut plan = std::mem::take(&mut job.plan);
-        placement.prepare(&self.scene(job), &mut plan);
-        job.plan = plan;
+        self.prepare(job);
+        let mut order = placement.order(&self.scene(job)).map(Vec::into_iter);
+        let overlaps = job.policy.replication.overlap().is_some();
+        let mut eligible = if overlaps { placement.eligible(&self.scene(job), &job.plan) } else { 0 };
         loop {
             let scene = self.scene(job);
-            if let Some((index, wish)) = job.wishes.first_primary() {
-                let Some(host) = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host)) else { return };
+            let primary = job.wishes.first_primary().and_then(|(index, wish)| {
+                let fit = |host| !job.is_on(index, host);
+                Some((index, wish, placement.propose(&scene, &job.plan, fit)?))
+            });
+            if let Some((index, wish, host)) = primary {
                 job.wishes.remove(index);
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
-                let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return };
-                let overlaps = job.policy.replication.overlap().is_some();
-                let spare = overlaps && placement.eligible(&scene, &job.plan) > job.waiting();
+                let host = match &mut order {
+                    Some(order) => order.next(),
+                    None => placement.propose(&scene, &job.plan, |_| true),
+                };
+                let Some(host) = host else { return };
+                let spare = eligible > job.waiting();
                 let Some((index, why)) = job.pop_waiting() else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
                 if spare {
@@ -156,6 +163,19 @@ impl<'a> Starter<'a> {
             } else {
                 return;
             }
+            eligible = eligible.saturating_sub(1);
+        }
+    }
+
+    /// Brings the job's plan up to date; where its end is predicted for the first time, what runs already has a timeout
+    /// from then on.
+    fn prepare(&self, job: &mut Job) {
+        let mut plan = std::mem::take(&mut job.plan);
+        let first = plan.forecast.is_none();
+        job.policy.placement.prepare(&self.scene(job), &mut plan);
+        job.plan = plan;
+        if first && job.plan.forecast.is_some() {
+            job.time_out_live(self.now);
         }
     }
 
@@ -167,17 +187,17 @@ impl<'a> Starter<'a> {
         {
             return;
         }
-        let mut plan = std::mem::take(&mut job.plan);
-        placement.prepare(&self.scene(job), &mut plan);
-        job.plan = plan;
+        self.prepare(job);
         if job.policy.replication.overlap() == Some(Replicated::Running)
             && placement.eligible(&self.scene(job), &job.plan) > job.waiting()
         {
             job.want_copies_of_all(self.settings.max_copies);
         }
-        while let Some((index, class, wish)) = job.wishes.first() {
+        for (index, class, wish) in job.wishes.all() {
             let scene = self.scene(job);
-            let Some(host) = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host)) else { return };
+            let host = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host));
+            // The hosts that are left may all run this task already, and yet do for the next.
+            let Some(host) = host else { continue };
             job.wishes.remove(index);
             let primary = class == Class::Primary;
             let why = StartReason::Duplicate(wish.of, wish.why);

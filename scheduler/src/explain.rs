@@ -66,6 +66,12 @@ impl Scheduler {
         match (kinds.len(), kinds.keys().next().copied().unwrap_or_default()) {
             (1, "busy") => format!("every slot is taken: {} busy", plural(kinds["busy"], "host")),
             (1, "suspended") => format!("all hosts suspended: {owners}"),
+            _ if kinds.contains_key("ready") => {
+                format!(
+                    "the ready hosts are passed over; hosts: {}",
+                    kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
+                )
+            }
             _ => format!("no slot is free; hosts: {}", kinds.iter().map(counted).collect::<Vec<_>>().join(", ")),
         }
     }

@@ -328,6 +328,16 @@ impl Job {
         self.records.get(&index).is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
     }
 
+    /// Gives what runs a timeout, where the policy has timeouts.
+    pub(crate) fn time_out_live(&mut self, now: Time) {
+        for (index, record) in &self.records {
+            for copy in &record.live {
+                let timeout = self.policy.replication.timeout(now, &self.plan, !copy.primary);
+                self.timeouts.extend(timeout.map(|at| (at, *index, copy.attempt.number)));
+            }
+        }
+    }
+
     /// Wants a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
         let single = |record: &Record| if let [copy] = record.live[..] { Some(copy.attempt.number) } else { None };

@@ -44,13 +44,16 @@ impl Server {
 /// The earliest time, in seconds from now, by which these servers complete `tasks` tasks; infinite without servers.
 /// It is not before `least_s`; saying so saves time.
 pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
-    let enough = |at_s: f64| servers.iter().map(|server| server.by(at_s)).sum::<u64>() >= tasks;
+    let enough = |at_s: f64| servers.iter().fold(0, |sum: u64, server| sum.saturating_add(server.by(at_s))) >= tasks;
     let Some(first_s) = servers.iter().map(|s| s.free_s + s.task_s).min_by(f64::total_cmp) else {
         return f64::INFINITY;
     };
     let (mut low_s, mut high_s) = (0.0, first_s.max(1.1 * least_s));
     while !enough(high_s) {
         (low_s, high_s) = (high_s, 1.5 * high_s + 1.0);
+        if !high_s.is_finite() {
+            return f64::INFINITY;
+        }
     }
     while high_s - low_s > 0.5 + 1e-3 * high_s {
         let middle_s = 0.5 * (low_s + high_s);
@@ -107,5 +110,13 @@ mod tests {
             assert!(found_s >= at_s && found_s <= at_s + 0.6, "{tasks} tasks by {found_s}, not {at_s}");
         }
         assert_eq!(completion_s(&[], 1, 0.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_can_never_be_completed_takes_for_ever_and_not_the_search_for_it() {
+        let endless = Server { free_s: 0.0, task_s: f64::INFINITY };
+        assert_eq!(completion_s(&[endless], 1, 0.0), f64::INFINITY);
+        let servers = [Server { free_s: 0.0, task_s: 1e-6 }; 3];
+        assert!(completion_s(&servers, u64::MAX, 0.0) > 1e6);
     }
 }

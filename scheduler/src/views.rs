@@ -59,6 +59,9 @@ pub struct LiveAttempt {
     pub duplicate: bool,
 }
 
+/// No task counts for less than this, in seconds on a host of speed 1: work of nothing would make others' endless.
+const LEAST_WORK_S: f64 = 1e-6;
+
 impl Scheduler {
     /// The jobs that are not forgotten.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
@@ -154,7 +157,7 @@ impl Scheduler {
     /// finished one nor an estimate), where no host takes work, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
-        let work_s = job.task_work_s()?;
+        let work_s = job.task_work_s()?.max(LEAST_WORK_S);
         let mut tasks = job.waiting() as f64;
         if tasks > 0.0 {
             for rank in self.jobs.lines.waiting.range(..job.rank) {

@@ -41,16 +41,17 @@ impl Wishes {
         }
     }
 
-    /// The most urgent one.
-    pub(crate) fn first(&self) -> Option<(u32, Class, Wish)> {
-        let (urgency, task) = self.ranked.first()?;
-        let (_, wish) = self.by_task.get(task)?;
-        Some((*task, urgency.class, *wish))
+    /// All of them, the most urgent first.
+    pub(crate) fn all(&self) -> Vec<(u32, Class, Wish)> {
+        let of = |(urgency, task): &(Urgency, u32)| Some((*task, urgency.class, self.by_task.get(task)?.1));
+        self.ranked.iter().filter_map(of).collect()
     }
 
     /// The most urgent one in place of a lost primary.
     pub(crate) fn first_primary(&self) -> Option<(u32, Wish)> {
-        self.first().filter(|(_, class, _)| *class == Class::Primary).map(|(task, _, wish)| (task, wish))
+        let (urgency, task) = self.ranked.first().filter(|(urgency, _)| urgency.class == Class::Primary)?;
+        let (_, wish) = self.by_task.get(task).filter(|(of, _)| of == urgency)?;
+        Some((*task, *wish))
     }
 
     /// How many wishes stand in place of a lost primary.

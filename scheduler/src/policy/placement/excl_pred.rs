@@ -50,12 +50,17 @@ impl ExclPred {
         Some((forecast.finish, scene.work_s?))
     }
 
-    pub(super) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    /// The ready hosts that would be done in time, the fastest first.
+    pub(super) fn in_time(scene: &Scene<'_>, plan: &Plan) -> impl Iterator<Item = HostId> {
         let deadline = Self::deadline(scene, plan);
-        let in_time = |(speed, _): &(Speed, HostId)| {
+        let in_time = move |(speed, _): &(Speed, HostId)| {
             deadline.is_none_or(|(end, work_s)| scene.now + scene.duration_at(work_s, *speed) <= end)
         };
-        scene.hosts.index.ready.by_speed().take_while(in_time).map(|(_, host)| host).find(|host| fit(*host))
+        scene.hosts.index.ready.by_speed().take_while(in_time).map(|(_, host)| host)
+    }
+
+    pub(super) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        Self::in_time(scene, plan).find(|host| fit(*host))
     }
 
     pub(super) fn objection(self, scene: &Scene<'_>, plan: &Plan, host: &Host) -> Option<String> {

@@ -21,10 +21,15 @@ impl ExclS {
         (mean - self.sds * sd).min(fastest)
     }
 
-    pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    /// The ready hosts that are not too slow, the fastest first.
+    pub(super) fn fast(self, scene: &Scene<'_>) -> impl Iterator<Item = HostId> {
         let threshold = self.threshold(scene);
-        let fast = |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
-        scene.hosts.index.ready.by_speed().take_while(fast).map(|(_, host)| host).find(|host| fit(*host))
+        let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
+        scene.hosts.index.ready.by_speed().take_while(fast).map(|(_, host)| host)
+    }
+
+    pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        self.fast(scene).find(|host| fit(*host))
     }
 
     pub(super) fn objection(self, scene: &Scene<'_>, host: &Host) -> Option<String> {

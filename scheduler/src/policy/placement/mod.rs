@@ -128,8 +128,18 @@ impl Placement {
 
     /// How many ready hosts it would take, one after the other.
     pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
-        let ready = scene.hosts.index.ready.by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
-        ready.filter(|host| self.objection(scene, plan, host).is_none()).count() as u64
+        let ready = scene.hosts.index.ready.by_speed();
+        match self {
+            Placement::PriCrWait(_) if !plan.waited => 0,
+            Placement::ExclS(answer) => answer.fast(scene).count() as u64,
+            Placement::ExclPred(_) => ExclPred::in_time(scene, plan).count() as u64,
+            _ => ready.count() as u64,
+        }
+    }
+
+    /// The free slots in the order in which it takes them, where that is worth finding out for all of them at once.
+    pub(crate) fn order(self, scene: &Scene<'_>) -> Option<Vec<HostId>> {
+        (self == Placement::PriHistory).then(|| pri_history::order(scene))
     }
 
     /// Why a ready host is not taken though tasks wait; none where it would be.
@@ -138,6 +148,10 @@ impl Placement {
             Placement::PriCrWait(answer) => answer.objection(scene, plan),
             Placement::ExclS(answer) => answer.objection(scene, host),
             Placement::ExclPred(answer) => answer.objection(scene, plan, host),
+            Placement::Lookahead => plan.declined.filter(|(until, _)| scene.now < *until).map(|(until, _)| {
+                let left = until.since(scene.now);
+                format!("a busy host should be done sooner than this one; looked at again in {left} at the latest")
+            }),
             _ => None,
         }
     }

@@ -12,19 +12,21 @@ use super::Scene;
 use crate::host::Host;
 
 pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    order(scene).into_iter().find(|host| fit(*host))
+}
+
+/// The free slots, the best one first.
+pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
     let work_s = scene.work_s.unwrap_or(0.0);
     let rank = |host: &Host| match host.record {
         Some(record) => (record.interval_work_s >= work_s, record.rate),
         None => lately(host).map_or((true, host.speed.factor()), |(work, rate)| (work >= work_s, rate)),
     };
-    let ready = scene.hosts.index.ready.by_speed().map(|(_, host)| host).filter(|host| fit(*host));
-    let ranked = ready.filter_map(|id| Some((rank(scene.hosts.table.get(&id)?), id)));
-    // Of equals the first one, which is the fastest by its clock: `max_by` would take the last.
-    let best = ranked.reduce(|best, other| {
-        let order = best.0.0.cmp(&other.0.0).then(best.0.1.total_cmp(&other.0.1));
-        if order.is_lt() { other } else { best }
-    });
-    best.map(|(_, host)| host)
+    let ready = scene.hosts.index.ready.by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
+    let mut ranked: Vec<_> = ready.map(|host| (rank(host), host.id, host.free_slots())).collect();
+    // Stable: of equals the faster one by its clock, and then the one that has been ready for longer.
+    ranked.sort_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+    ranked.into_iter().flat_map(|(_, host, free)| std::iter::repeat_n(host, free)).collect()
 }
 
 /// Mean work per availability interval, and per second, of a host that has been watched for a while.
