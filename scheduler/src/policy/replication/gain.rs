@@ -158,3 +158,78 @@ impl<'a> Gains<'a> {
         self.open[at].room = room;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experience::{Experience, Temper};
+    use crate::laws::Place;
+    use crate::survival::LifeTable;
+
+    /// Hosts that never fail and whose owners hardly ever come.
+    fn calm() -> Curves {
+        let never = LifeTable::prior(1e-9, 1.0);
+        Experience { failure: never, suspension: never, ..Experience::default() }.curves()
+    }
+
+    fn law(left_s: f64, suspended: bool, curves: &Curves) -> Law {
+        Law::of(left_s, Place { up_s: 3_600.0, owner_s: 3_600.0, suspended, temper: Temper::COMMON }, curves)
+    }
+
+    fn search(curves: &Curves, last_s: f64) -> Gains<'_> {
+        let (begin_s, task_s, start_s, best_s, notice_s, keeps) = (0.0, 100.0, 0.0, 100.0, 5.0, false);
+        Gains::new(Search { curves, begin_s, last_s, task_s, start_s, best_s, notice_s, keeps })
+    }
+
+    fn open(gains: &mut Gains<'_>, task: u32, law: Law) {
+        gains.open(Open { task, left: 1.0, room: true }, std::iter::once(law));
+    }
+
+    #[test]
+    fn the_task_that_would_be_last_is_copied_and_gains_what_that_saves() {
+        let curves = calm();
+        let mut gains = search(&curves, 1_000.0);
+        for (task, left_s) in [(1, 50.0), (2, 1_000.0), (3, 60.0)] {
+            open(&mut gains, task, law(left_s, false, &curves));
+        }
+        let copy = law(100.0, false, &curves);
+        let (at, gain_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
+        assert_eq!(gains.task(at).0, 2);
+        // At most the 900 s that it is done sooner; less by what a later copy could have saved as well.
+        assert!((400.0..=910.0).contains(&gain_s), "{gain_s}");
+        gains.add(at, &copy, true);
+        let (_, next_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
+        assert!(next_s < 0.05 * gain_s, "one copy is enough: {next_s}");
+    }
+
+    #[test]
+    fn a_copy_that_would_come_too_late_gains_nothing() {
+        let curves = calm();
+        let mut gains = search(&curves, 50.0);
+        open(&mut gains, 1, law(50.0, false, &curves));
+        let (_, gain_s) = gains.best(|_| law(100.0, false, &curves), |_| true).expect("there is a task");
+        assert!(gain_s < 1.0, "{gain_s}");
+    }
+
+    #[test]
+    fn a_suspended_attempt_is_worth_more_than_a_running_one_that_needs_as_long() {
+        let curves = calm();
+        let gain = |suspended| {
+            let mut gains = search(&curves, 150.0);
+            open(&mut gains, 1, law(150.0, suspended, &curves));
+            gains.best(|_| law(100.0, false, &curves), |_| true).expect("there is a task").1
+        };
+        assert!(gain(true) > gain(false) + 10.0, "{} {}", gain(true), gain(false));
+    }
+
+    #[test]
+    fn tasks_without_room_or_fit_are_left_alone() {
+        let curves = calm();
+        let mut gains = search(&curves, 500.0);
+        gains.open(Open { task: 1, left: 1.0, room: false }, std::iter::once(law(500.0, false, &curves)));
+        open(&mut gains, 2, law(400.0, false, &curves));
+        let copy = |_| law(100.0, false, &curves);
+        assert_eq!(gains.best(copy, |_| true).map(|(at, _)| gains.task(at).0), Some(2));
+        assert_eq!(gains.best(copy, |task| task != 2), None);
+    }
+}
