@@ -305,6 +305,11 @@ impl Core {
         self.jobs.get(&job).is_some_and(|job| job.spec.rules.checkpoint)
     }
 
+    /// Whether a state of this attempt can be of use, and is this host's to save.
+    pub(crate) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
+        Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
+    }
+
     /// Keeps a complete state of an attempt, if it is one that this host was given and that can still be of use.
     pub(crate) fn on_saved(
         &mut self,
@@ -314,7 +319,7 @@ impl Core {
         blobs: &[BlobHash],
     ) -> Result<(), StoreError> {
         let saved = Saved { taken: self.now, ..saved };
-        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
+        if self.takes_state(host, attempt)? {
             tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "state saved");
             self.store.keep_checkpoint(attempt, &saved, blobs)?;
         }
@@ -329,7 +334,7 @@ impl Core {
         why: &str,
         from_scratch: bool,
     ) -> Result<(), StoreError> {
-        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
+        if self.takes_state(host, attempt)? {
             tracing::info!(%attempt, %host, why, "state not saved, or not used");
             match from_scratch {
                 true => self.store.started_from_scratch(attempt, why)?,
