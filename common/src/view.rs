@@ -244,7 +244,7 @@ pub struct AttemptView {
     pub reason: Option<String>,
     /// The saved state that it was given to start from.
     pub started_from: Option<Saved>,
-    /// The newest state that it has saved.
+    /// The newest state that it has saved. The task goes on from it only if it has more in it than what others saved.
     pub saved: Option<Saved>,
     /// What was wrong with a state: not saved, or not used.
     pub checkpoint_problem: Option<String>,

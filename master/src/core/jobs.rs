@@ -320,8 +320,9 @@ impl Core {
     ) -> Result<(), StoreError> {
         let saved = Saved { taken: self.now, ..saved };
         if self.takes_state(host, attempt)? {
-            tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "state saved");
-            self.store.keep_checkpoint(attempt, &saved, blobs)?;
+            let kept = self.store.keep_checkpoint(attempt, &saved, blobs)?;
+            let what = if kept { "state saved" } else { "state not kept: the task's has more in it" };
+            tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "{what}");
         }
         Ok(())
     }
