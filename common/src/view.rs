@@ -183,7 +183,8 @@ pub struct JobView {
     pub started: Option<Time>,
     /// When its last task was settled.
     pub finished: Option<Time>,
-    /// When it is expected to be finished, while it is not.
+    /// When it is expected to be finished, while it is not. In a list only of the first 32 jobs that are not settled: where
+    /// it is missing in a long list, ask `job predict`.
     pub predicted: Option<Forecast>,
     /// The makespan that was predicted when its first attempt was assigned, or as soon as a prediction was possible.
     pub predicted_makespan: Option<Span>,
