@@ -26,6 +26,9 @@ pub struct Checkpointing {
 }
 
 /// A saved state: complete at the master, with all of its content.
+///
+/// Of one attempt's states the later has more in it. Of two attempts' neither need have: the younger may have begun from
+/// scratch, or from less than the older has saved since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// The number of the attempt whose state it is.
@@ -40,13 +43,6 @@ pub struct Saved {
     pub bytes: u64,
     /// The content that is the [`Manifest`] as postcard.
     pub manifest: BlobRef,
-}
-
-impl Saved {
-    /// What is newer has more in this: later attempts began with what earlier ones had saved.
-    pub fn age(&self) -> (u32, u32) {
-        (self.number, self.sequence)
-    }
 }
 
 /// The files of a saved state.

@@ -183,7 +183,8 @@ pub struct JobView {
     pub started: Option<Time>,
     /// When its last task was settled.
     pub finished: Option<Time>,
-    /// When it is expected to be finished, while it is not.
+    /// When it is expected to be finished, while it is not. In a list only of the first 32 jobs that are not settled: where
+    /// it is missing in a long list, ask `job predict`.
     pub predicted: Option<Forecast>,
     /// The makespan that was predicted when its first attempt was assigned, or as soon as a prediction was possible.
     pub predicted_makespan: Option<Span>,
@@ -244,7 +245,7 @@ pub struct AttemptView {
     pub reason: Option<String>,
     /// The saved state that it was given to start from.
     pub started_from: Option<Saved>,
-    /// The newest state that it has saved.
+    /// The newest state that it has saved. The task goes on from it only if it has more in it than what others saved.
     pub saved: Option<Saved>,
     /// What was wrong with a state: not saved, or not used.
     pub checkpoint_problem: Option<String>,

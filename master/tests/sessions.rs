@@ -702,3 +702,27 @@ async fn a_second_master_on_the_same_directory_is_refused() {
     let second = within(master::run(master.dir.path().to_owned(), config, std::future::pending())).await;
     assert!(matches!(second, Err(master::MasterError::Running { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_single_job_always() {
+    let master = Master::start().await;
+    let _worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let admin = master.admin().await;
+    for id in 1..=34 {
+        let rules = Rules { estimate: Some(Span::from_secs(60)), ..Rules::default() };
+        submit(&admin, id, &JobSpec { rules, ..noops(1) }).await.unwrap();
+    }
+    let predicted = async |jobs: Selector, states: Vec<JobState>| {
+        let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states })).await.unwrap().remove(0) else {
+            panic!("no jobs")
+        };
+        views.iter().filter(|view| view.predicted.is_some()).map(|view| view.job.0).collect::<Vec<_>>()
+    };
+    let numbers = |first, last| (first..=last).collect::<Vec<_>>();
+    for all in [Selector::Ids(IdSet::new()), Selector::All] {
+        assert_eq!(predicted(all, Vec::new()).await, numbers(1, 32));
+    }
+    // The two that run are not among them.
+    assert_eq!(predicted(Selector::All, vec![JobState::Waiting]).await, numbers(3, 34));
+    assert_eq!(predicted(Selector::Ids(IdSet::from_range(34, 34)), Vec::new()).await, [34]);
+}

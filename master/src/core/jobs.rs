@@ -17,6 +17,9 @@ use scheduler::event::Bag;
 use super::Core;
 use crate::store::{JobRow, NewJob, StoreError};
 
+/// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
+const FORECASTS: usize = 32;
+
 /// A job that is not settled.
 pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
@@ -205,15 +208,32 @@ impl Core {
     }
 
     /// The jobs of these that are not settled, as they are now.
-    pub(crate) fn live_jobs(&self, jobs: &IdSet) -> Vec<JobView> {
-        jobs.iter().filter_map(|id| self.view(JobId(id))).collect()
+    pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState]) -> Vec<JobView> {
+        self.list(jobs.iter().map(JobId), states)
     }
 
     /// Every job that is not settled, of one user or of all.
-    pub(crate) fn open_views(&self, user: Option<&str>) -> Vec<JobView> {
+    pub(crate) fn open_views(&self, user: Option<&str>, states: &[JobState]) -> Vec<JobView> {
         let wanted = self.jobs.iter().filter(|(_, job)| user.is_none_or(|user| job.user == user));
-        wanted.filter_map(|(id, _)| self.view(*id)).collect()
+        self.list(wanted.map(|(id, _)| *id), states)
     }
+
+    /// The first of these that is not settled.
+    pub(crate) fn first_open(&self, jobs: &IdSet) -> Option<JobId> {
+        jobs.iter().map(JobId).find(|id| self.jobs.contains_key(id))
+    }
+
+    /// With forecasts of the first in these states (none given: any) only: a long list must not hold up everybody else.
+    fn list(&self, jobs: impl Iterator<Item = JobId>, states: &[JobState]) -> Vec<JobView> {
+        let mut views: Vec<JobView> = jobs.filter_map(|id| self.view(id)).collect();
+        let shown = views.iter_mut().filter(|view| states.is_empty() || states.contains(&view.state));
+        for view in shown.take(FORECASTS) {
+            view.predicted = self.forecast(view.job);
+        }
+        views
+    }
+
+    /// Without a forecast.
 
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
@@ -235,7 +255,7 @@ impl Core {
             submitted: job.submitted,
             started: job.started,
             finished: None,
-            predicted: self.forecast(id),
+            predicted: None,
             predicted_makespan: job.predicted_makespan,
             reason: job.reason.clone(),
         })
@@ -253,7 +273,7 @@ impl Core {
 
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
-        let view = self.view(job)?;
+        let view = JobView { predicted: self.forecast(job), ..self.view(job)? };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {
@@ -305,6 +325,11 @@ impl Core {
         self.jobs.get(&job).is_some_and(|job| job.spec.rules.checkpoint)
     }
 
+    /// Whether a state of this attempt can be of use, and is this host's to save.
+    pub(crate) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
+        Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
+    }
+
     /// Keeps a complete state of an attempt, if it is one that this host was given and that can still be of use.
     pub(crate) fn on_saved(
         &mut self,
@@ -314,9 +339,10 @@ impl Core {
         blobs: &[BlobHash],
     ) -> Result<(), StoreError> {
         let saved = Saved { taken: self.now, ..saved };
-        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
-            tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "state saved");
-            self.store.keep_checkpoint(attempt, &saved, blobs)?;
+        if self.takes_state(host, attempt)? {
+            let kept = self.store.keep_checkpoint(attempt, &saved, blobs)?;
+            let what = if kept { "state saved" } else { "state not kept: the task's has more in it" };
+            tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "{what}");
         }
         Ok(())
     }
@@ -329,7 +355,7 @@ impl Core {
         why: &str,
         from_scratch: bool,
     ) -> Result<(), StoreError> {
-        if self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)? {
+        if self.takes_state(host, attempt)? {
             tracing::info!(%attempt, %host, why, "state not saved, or not used");
             match from_scratch {
                 true => self.store.started_from_scratch(attempt, why)?,

@@ -170,19 +170,19 @@ impl Asker {
     pub(super) async fn jobs(&self, jobs: &Selector, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
         let mut views = match jobs {
             Selector::Ids(ids) if ids.is_empty() => {
-                let user = self.only_own();
-                self.core(move |core| Ok(core.open_views(user.as_deref()))).await?
+                let (user, wanted) = (self.only_own(), states.to_vec());
+                self.core(move |core| Ok(core.open_views(user.as_deref(), &wanted))).await?
             }
-            _ => self.views(&self.pick(jobs).await?).await?,
+            _ => self.views(&self.pick(jobs).await?, states).await?,
         };
         views.retain(|view| states.is_empty() || states.contains(&view.state));
         Ok(views)
     }
 
-    /// These jobs as they are now.
-    pub(super) async fn views(&self, jobs: &IdSet) -> Result<Vec<JobView>, NoAnswer> {
-        let picked = jobs.clone();
-        let live = self.core(move |core| Ok(core.live_jobs(&picked))).await?;
+    /// These jobs as they are now, with forecasts of the first in these states (none given: any).
+    pub(super) async fn views(&self, jobs: &IdSet, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
+        let (picked, wanted) = (jobs.clone(), states.to_vec());
+        let live = self.core(move |core| Ok(core.live_jobs(&picked, &wanted))).await?;
         let mut rest = jobs.clone();
         rest.subtract(&live.iter().map(|view| view.job.0).collect());
         if rest.is_empty() {
@@ -254,8 +254,8 @@ impl Asker {
         let picked = self.pick(jobs).await?;
         // By number, a job that is not settled is an error; `all` means all that can be forgotten.
         let open = picked.clone();
-        let open = self.core(move |core| Ok(core.live_jobs(&open))).await?;
-        if let (Some(job), false) = (open.first().map(|view| view.job), matches!(jobs, Selector::All)) {
+        let open = self.core(move |core| Ok(core.first_open(&open))).await?;
+        if let (Some(job), false) = (open, matches!(jobs, Selector::All)) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");
             return Err(refuse(RefusalCode::Conflict, format!("job {job} is not settled"), hint));
         }

@@ -13,6 +13,10 @@ const MAX_REASON: usize = 1_000;
 pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequence: u32, saving: Saving) {
     match saving {
         Saving::Complete(manifest) => {
+            // Nothing is read for a worker that this attempt is not.
+            if !state.core.ask(move |core| core.takes_state(host, attempt)).await.unwrap_or(false) {
+                return tracing::debug!(%host, %attempt, "a state is of no use");
+            }
             let blobs = state.blobs.clone();
             let looked = tokio::task::spawn_blocking(move || look(&blobs, manifest)).await;
             match looked.map_err(|panic| panic.to_string()).flatten() {
@@ -29,6 +33,10 @@ pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequen
 fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
+    }
+    // Also compares the length with the one that was checked: what is read is never longer.
+    if !blobs.has(&manifest) {
+        return Err(format!("its list of files, {} of {} bytes, is not here", manifest.hash, manifest.size));
     }
     let bytes = std::fs::read(blobs.path_of(&manifest.hash)).map_err(|e| format!("its list of files: {e}"))?;
     if link::content::hash_bytes(&bytes) != manifest {
@@ -65,4 +73,24 @@ fn note(state: &State, host: HostId, attempt: AttemptId, mut why: String, from_s
         if from_scratch { "started from scratch, since its saved state could not be used" } else { "state not saved" };
     let why = format!("{what}: {why}");
     state.core.tell(move |core| core.on_not_saved(host, attempt, &why, from_scratch));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_of_another_length_than_was_said_is_not_read_as_a_list_of_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = BlobStore::open(dir.path()).unwrap();
+        let list = blobs.add_reader(&Manifest::default().to_bytes().unwrap()[..]).unwrap();
+        assert_eq!(look(&blobs, list), Ok(Manifest::default()));
+        let large = blobs.add_reader(&vec![7; MAX_MANIFEST as usize + 1][..]).unwrap();
+        assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
+        // What is not read cannot be found damaged.
+        for claimed in [1, MAX_MANIFEST] {
+            let why = look(&blobs, BlobRef { size: claimed, ..large }).unwrap_err();
+            assert!(why.contains("is not here"), "{why}");
+        }
+    }
 }

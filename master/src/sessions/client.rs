@@ -148,7 +148,7 @@ async fn watch(
         // What changes from here on is seen by the next round.
         changed.mark_unchanged();
         settled.mark_unchanged();
-        let views = asker.views(jobs).await?;
+        let views = asker.views(jobs, &[]).await?;
         let done = views.iter().all(|view| view.state.settled());
         if first || done || !quiet {
             send_jobs(tx, &views).await?;
@@ -171,7 +171,7 @@ async fn watch(
             alive = stirred => if !alive {
                 return Err(NoAnswer::Refused(Refusal::from(crate::core::Stopped)));
             },
-            () = &mut over => return send_jobs(tx, &asker.views(jobs).await?).await,
+            () = &mut over => return send_jobs(tx, &asker.views(jobs, &[]).await?).await,
             // A watcher that is gone is not watched for.
             () = gone(tx) => return Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Saved states of tasks: the newest of each open task, and what each attempt started from and has saved.
+//! Saved states of tasks: the one from which each open task goes on, and what each attempt started from and has saved.
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -9,7 +9,7 @@ use super::writer::Writer;
 use super::{StoreError, from_postcard, to_postcard};
 
 impl Writer {
-    /// The newest saved state of an open task.
+    /// The saved state from which an open task goes on.
     pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
         let sql = "SELECT saved FROM checkpoint WHERE job = ? AND task = ?";
         let found: Option<Vec<u8>> =
@@ -29,21 +29,24 @@ impl Writer {
         Ok(given && !settled)
     }
 
-    /// Keeps a complete state of an attempt: as its newest, and as its task's unless there is a newer one.
+    /// Keeps a complete state of an attempt: as its newest, and as its task's where it has more in it than the one that is
+    /// kept, as far as can be told. Says whether the task goes on from it.
     pub(crate) fn keep_checkpoint(
         &mut self,
         attempt: AttemptId,
         saved: &Saved,
         blobs: &[BlobHash],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let TaskId { job, index } = attempt.task;
         let bytes = to_postcard(saved)?;
         self.change(
             "UPDATE attempt SET saved = ?, checkpoint_problem = NULL WHERE job = ? AND task = ? AND number = ?",
             params![bytes, job.0, index, attempt.number],
         )?;
-        if self.checkpoint(attempt.task)?.is_some_and(|before| before.age() >= saved.age()) {
-            return Ok(());
+        if let Some(before) = self.checkpoint(attempt.task)?
+            && !self.goes_further(attempt, saved, &before)?
+        {
+            return Ok(false);
         }
         self.change("DELETE FROM checkpoint_blob WHERE job = ? AND task = ?", (job.0, index))?;
         self.change(
@@ -56,7 +59,33 @@ impl Writer {
                 params![job.0, index, hash.0],
             )?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether a state of an attempt may take the place of the one `before`: a later one of the same attempt, or one of
+    /// an attempt that started from it. Where nobody works on from the kept one any more, because its attempt has ended,
+    /// a live attempt that started from any state of the task does as well; one that started from scratch never does.
+    fn goes_further(&self, attempt: AttemptId, saved: &Saved, before: &Saved) -> Result<bool, StoreError> {
+        if before.number == saved.number {
+            return Ok(before.sequence < saved.sequence);
+        }
+        let Some(from) = self.started_from(attempt)? else { return Ok(false) };
+        let the_same = (from.number, from.sequence) == (before.number, before.sequence);
+        Ok(the_same || (self.is_live(attempt.task, attempt.number)? && !self.is_live(attempt.task, before.number)?))
+    }
+
+    fn is_live(&self, TaskId { job, index }: TaskId, number: u32) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND ended IS NULL";
+        Ok(self.db().prepare_cached(sql)?.exists((job.0, index, number))?)
+    }
+
+    fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
+        let TaskId { job, index } = attempt.task;
+        let sql = "SELECT started_from FROM attempt WHERE job = ? AND task = ? AND number = ?";
+        let key = (job.0, index, attempt.number);
+        let found: Option<Option<Vec<u8>>> =
+            self.db().prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        found.flatten().map(|bytes| from_postcard(&bytes)).transpose()
     }
 
     /// Notes from which state an attempt is to start.

@@ -10,7 +10,7 @@ const MIGRATIONS: &[&str] = &[VERSION_1];
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
 /// ones stand in `settled` as ranges; all others are open. `charged` says whether an attempt's failure or loss still counts
-/// against its task: a retry that somebody asked for forgives those before it. `checkpoint` has the newest saved state of
+/// against its task: a retry that somebody asked for forgives those before it. `checkpoint` has the furthest saved state of
 /// each open task that has one, as postcard of `common::checkpoint::Saved` (so have `started_from` and `saved`), and
 /// `checkpoint_blob` the content that it needs. `meta` has what the scheduler learned of hosts under `experience`.
 const VERSION_1: &str = "

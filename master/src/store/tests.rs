@@ -177,8 +177,9 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
     let needed = |store: &Writer| (1..=6).filter(|n| store.needs_blob(&blob(*n)).unwrap()).collect::<Vec<u8>>();
     store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 7, 1), &[blob(2)]).unwrap();
     assert_eq!(needed(&store), [1, 2]);
+    store.starts_from(attempt(job, 1, 2), &saved(1, 7, 1)).unwrap();
     store.keep_checkpoint(attempt(job, 1, 2), &saved(2, 1, 3), &[blob(2), blob(4)]).unwrap();
-    assert_eq!(needed(&store), [2, 3, 4], "a later attempt's first state is newer");
+    assert_eq!(needed(&store), [2, 3, 4], "the first state of an attempt that went on from it");
     store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 8, 5), &[blob(6)]).unwrap();
     assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![2, 3, 4], Some(saved(2, 1, 3))));
     store.commit().unwrap();
@@ -193,4 +194,37 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
     assert!(!store.wants_checkpoint(attempt(job, 1, 2), HostId(1)).unwrap(), "settled");
     store.drop_checkpoints(job, &IdSet::from_range(1, 1)).unwrap();
     assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![], None));
+}
+
+#[test]
+fn a_state_gives_way_only_to_one_that_has_more_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(1));
+    let list = BlobRef { hash: BlobHash([1; 32]), size: 40 };
+    let state = |number, sequence| Saved { number, sequence, taken: Time(5), files: 0, bytes: 0, manifest: list };
+    let keep = |store: &mut Writer, number, sequence| {
+        store.keep_checkpoint(attempt(job, 1, number), &state(number, sequence), &[]).unwrap();
+        let kept = store.checkpoint(TaskId::new(job, 1)).unwrap().unwrap();
+        (kept.number, kept.sequence)
+    };
+    let end = |store: &mut Writer, number| {
+        store.attempt_ended(attempt(job, 1, number), AttemptState::Lost, Time(9), "lost").unwrap();
+    };
+    (1..=4).for_each(|number| start(&mut store, attempt(job, 1, number)));
+    assert_eq!(keep(&mut store, 1, 1), (1, 1), "there was none");
+    assert_eq!(keep(&mut store, 1, 3), (1, 3), "the same attempt's next");
+    assert_eq!(keep(&mut store, 1, 2), (1, 3), "one that came late");
+    assert_eq!(keep(&mut store, 2, 1), (1, 3), "a copy that began from scratch");
+    store.starts_from(attempt(job, 1, 3), &state(1, 1)).unwrap();
+    assert_eq!(keep(&mut store, 3, 1), (1, 3), "a copy that began with less, while the other goes on");
+    store.starts_from(attempt(job, 1, 4), &state(1, 3)).unwrap();
+    end(&mut store, 1);
+    assert_eq!(keep(&mut store, 2, 2), (1, 3), "from scratch, however long the other is gone");
+    assert_eq!(keep(&mut store, 3, 2), (3, 2), "nobody goes on from the kept one any more");
+    assert_eq!(keep(&mut store, 4, 1), (3, 2), "it lives");
+    end(&mut store, 3);
+    assert_eq!(keep(&mut store, 4, 2), (4, 2));
+    end(&mut store, 4);
+    assert_eq!(keep(&mut store, 3, 3), (4, 2), "the last words of one that is gone itself");
 }

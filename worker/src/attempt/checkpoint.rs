@@ -215,7 +215,7 @@ impl Keeper {
     /// Begins to save now and then.
     pub(super) fn start(setup: Setup) -> Self {
         let (orders, inbox) = unbounded_channel();
-        let saver = Saver { setup, sequence: 0, shipped: Vec::new(), said: None, behind: false };
+        let saver = Saver { setup, sequence: 0, shipped: Vec::new(), told: None, said: None, behind: false };
         Self { orders, task: tokio::spawn(saver.run(inbox)) }
     }
 
@@ -247,8 +247,11 @@ impl Drop for Keeper {
 struct Saver {
     setup: Setup,
     sequence: u32,
-    /// What the master has.
+    /// What the master was given over the present connection. Over a later one it is given again, since it may not have
+    /// been told of it before, and then keeps the content only for a while.
     shipped: Vec<Seen>,
+    /// The state that it was told of last, and as which.
+    told: Option<(u32, BlobRef)>,
     /// What the master was told last of why there is none.
     said: Option<String>,
     /// Whether a state is to go to the master once it is there again.
@@ -258,6 +261,8 @@ struct Saver {
 impl Saver {
     async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
         let every = self.setup.every;
+        // The present connection is no new one.
+        self.setup.master.borrow_and_update();
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut frozen = false;
@@ -273,8 +278,11 @@ impl Saver {
                     Some(Order::Last) => return self.save().await,
                 },
                 _ = ticks.tick(), if !frozen => {}
-                changed = self.setup.master.changed(), if self.behind => if changed.is_err() {
-                    return;
+                changed = self.setup.master.changed(), if self.behind || !self.shipped.is_empty() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.shipped.clear();
                 },
             }
             self.save().await;
@@ -283,6 +291,9 @@ impl Saver {
 
     async fn save(&mut self) {
         self.behind = true;
+        if self.setup.master.has_changed().unwrap_or(false) {
+            self.shipped.clear();
+        }
         let Some(connection) = self.setup.master.borrow_and_update().clone() else { return };
         let (dir, bounds, blobs) = (self.setup.dir.clone(), self.setup.bounds, Arc::clone(&self.setup.blobs));
         let before = self.shipped.clone();
@@ -307,7 +318,14 @@ impl Saver {
             }
         }
         (self.shipped, self.said, self.behind) = (copy.seen, None, false);
+        // The same state again keeps its number.
+        if let Some((sequence, manifest)) = self.told
+            && (sequence, manifest) == (self.sequence, copy.manifest)
+        {
+            self.sequence -= 1;
+        }
         self.tell(Saving::Complete(copy.manifest));
+        self.told = Some((self.sequence, copy.manifest));
     }
 
     fn complain(&mut self, why: String) {
