@@ -554,10 +554,11 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         master.blobs.remove(&blob.hash).unwrap();
     }
     let mut worker = master.welcome(vec![]).await;
-    while {
+    let mut there = false;
+    while !there {
         assert_eq!(worker.checkpoint().await, (id(1), 1, Saving::Complete(manifest)));
-        !content.iter().all(|blob| master.blobs.has(blob))
-    } {}
+        there = content.iter().all(|blob| master.blobs.has(blob));
+    }
     assert_eq!(master.files(manifest), [("step".to_owned(), "5\n".to_owned())]);
     fs::write(master.dir.path().join("go"), "").unwrap();
     let second = |message| match message {

@@ -85,7 +85,7 @@ mod tests {
         let blobs = BlobStore::open(dir.path()).unwrap();
         let list = blobs.add_reader(&Manifest::default().to_bytes().unwrap()[..]).unwrap();
         assert_eq!(look(&blobs, list), Ok(Manifest::default()));
-        let large = blobs.add_reader(&vec![7; MAX_MANIFEST as usize + 1][..]).unwrap();
+        let large = blobs.add_reader(std::io::Read::take(std::io::repeat(7), MAX_MANIFEST + 1)).unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
         // What is not read cannot be found damaged.
         for claimed in [1, MAX_MANIFEST] {
