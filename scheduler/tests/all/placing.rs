@@ -265,3 +265,22 @@ fn names_in_the_catalogue_are_unique_and_rows_complete() {
         assert!(!policy.name.is_empty() && !policy.source.is_empty() && policy.summary.ends_with('.'), "{policy:?}");
     }
 }
+
+#[test]
+fn lookahead_lets_a_slow_host_idle_only_for_hosts_of_its_own_job() {
+    let mut w = World::new();
+    let fast = w.host(1).speed(8.0).joins();
+    w.job(1).estimate(s(36_000)).submit();
+    assert_eq!(w.books(fast).len(), 1);
+    let slow = w.host(2).speed(0.5).joins();
+    w.job(1).estimate(s(600)).submit();
+    assert_eq!(w.books(slow).len(), 1, "nobody knows when the other job's host is free");
+
+    let mut w = World::new();
+    let fast = w.host(1).speed(8.0).joins();
+    let job = w.job(2).estimate(s(600)).submit();
+    let slow = w.host(2).speed(0.5).joins();
+    assert_eq!((w.books(fast).len(), w.books(slow).len()), (1, 0), "two on the fast host take 150 s, one here 1,200 s");
+    let why = &w.scheduler.explain(job).unwrap().hosts[1].1;
+    assert!(why.starts_with("ready: a busy host should be done sooner"), "{why}");
+}
