@@ -548,7 +548,8 @@ impl Model {
         assert_eq!(counts.total, waiting + running + suspended + counts.settled(), "sums");
         let idle = self.hosts.iter().find(|(id, host)| host.takes_work() && self.live_on(**id).len() < host.slots);
         if let Some((host, _)) = idle {
-            let waits = if eager(&job.rules.policy) { waiting } else { 0 };
+            let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
+            let waits = if eager { waiting } else { 0 };
             assert_eq!(waits, 0, "no idling: tasks of job {id} wait while {host} has a free slot");
             // Long tasks are copied for what that gains, and else by this rule.
             let rescues = job.rules.policy == "deskgrid" && !job.long;
