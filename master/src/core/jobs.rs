@@ -234,7 +234,6 @@ impl Core {
     }
 
     /// Without a forecast.
-
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();
