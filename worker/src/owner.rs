@@ -1,6 +1,8 @@
 //! What tells whether the owner wants the host. Each sensor looks from a thread of its own, so that a slow one holds up
 //! neither the others nor the worker.
 
+pub mod sight;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
