@@ -194,6 +194,9 @@ impl<'a> Starter<'a> {
             job.want_copies_of_all(self.settings.max_copies);
         }
         for (index, class, wish) in job.wishes.all() {
+            if class == Class::Duplicate && !job.policy.replication.may_copy(job.duplicates, job.counts().total) {
+                return;
+            }
             let scene = self.scene(job);
             let host = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host));
             // The hosts that are left may all run this task already, and yet do for the next.

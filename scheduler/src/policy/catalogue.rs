@@ -68,7 +68,11 @@ static CATALOGUE: &[Policy] = &[
         name: "EXCL-PRED-DUP",
         source: "Kondo et al. 2004, section 6",
         summary: "EXCL-PRED; tasks that start while more hosts are ready than tasks wait are copied.",
-        replication: Replication::Dup(Dup { which: Replicated::Started, requeue: Requeue::Any }),
+        replication: Replication::Dup(Dup {
+            which: Replicated::Started,
+            requeue: Requeue::Any,
+            copies_max: f64::INFINITY,
+        }),
         parameters: &[
             REVERT,
             REQUEUE,
@@ -78,6 +82,7 @@ static CATALOGUE: &[Policy] = &[
                 meaning: "which tasks are copied once hosts are to spare: those `started` from then on, or also the \
                           `running` ones",
             },
+            Parameter { name: "copies_max", default: "inf", meaning: "copies per task that a job may start" },
         ],
         ..PRED
     },

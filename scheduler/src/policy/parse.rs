@@ -83,6 +83,9 @@ impl Policy {
             ("copies_max", _, Replication::Gain(r)) => {
                 r.copies_max = number(value, 0.0, 100.0, "copies per task, between 0 and 100")?;
             }
+            ("copies_max", _, Replication::Dup(r)) => {
+                r.copies_max = number(value, 0.0, f64::INFINITY, "copies per task, at least 0")?;
+            }
             ("requeue", _, Replication::Dup(r)) => r.requeue = requeue(value)?,
             ("requeue", _, Replication::Timeout(r)) => r.requeue = requeue(value)?,
             ("copies", _, Replication::Dup(r)) => {

@@ -72,7 +72,10 @@ impl Knowledge {
     }
 }
 
-/// Runs a job of every size on each of these days, one after the other, each with what was learned from those before it, and
+/// How many jobs of each size practice has on each day.
+const ROUNDS: usize = 3;
+
+/// Runs jobs of every size on each of these days, one after the other, each with what was learned from those before it, and
 /// keeps what they teach of predictions and of copies. What the hosts are like is known already.
 fn practise(
     mut known: Experience,
@@ -82,8 +85,8 @@ fn practise(
 ) -> Result<Experience, GridError> {
     let mut simulator = Simulator::default();
     for (day, world) in days {
-        let starts = Day::random(seed, *day, jobs.len(), STARTS_S).starts_s;
-        for (job, start_s) in jobs.iter().zip(&starts) {
+        let starts = Day::random(seed, *day, ROUNDS * jobs.len(), STARTS_S).starts_s;
+        for (job, start_s) in jobs.iter().cycle().zip(&starts) {
             let run = Run {
                 checkpoint: who.checkpoint,
                 watch: reports(&who.policy),

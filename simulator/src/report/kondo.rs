@@ -8,7 +8,7 @@ mod reference;
 mod table;
 mod text;
 
-use reference::{CONTENDERS, LATER_PLATFORMS, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
+use reference::{CONTENDERS, ENTERPRISE, EQUAL, LATER_PLATFORMS, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
 use table::Table;
 
 use super::figure::Figure;
@@ -16,8 +16,8 @@ use super::rows::{rows_csv, summary_csv};
 use super::svg::draw;
 use crate::availability::Model;
 use crate::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge, Row, Site, Source,
-    SourceError, TRAINING_DAYS, summarize,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge, Reading, Row, Site,
+    Source, SourceError, TRAINING_DAYS, summarize,
 };
 use crate::world::{Outcome, Run, Simulator, World};
 
@@ -84,6 +84,8 @@ impl Study {
 struct Findings {
     study: Study,
     main: Table,
+    /// EXCL-PRED-DUP with as many copies as EXCL-PRED-TO makes, by job.
+    equal: Vec<Reading>,
     later: Table,
     /// Each other availability model.
     models: Vec<Table>,
@@ -102,6 +104,8 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     say("the paper's platforms");
     let mut files = Vec::new();
     let main = compare(study, &PLATFORMS, "default", &contenders, study.runs, Some(&mut files))?;
+    say("equal copies");
+    let equal = equal_copies(study, &main)?;
     say("later platforms");
     let later = compare(study, &LATER_PLATFORMS, "default", &ours, study.side_runs, None)?;
     let mut models = Vec::new();
@@ -112,12 +116,12 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     say("copies and what they bring");
     let frontier = frontier(study)?;
     say("figures");
-    let mut drawn = figures::bars(&main);
+    let mut drawn = figures::bars(&main, &equal);
     drawn.extend(curves(study)?);
     drawn.push(figures::clocks(study.seed));
     drawn.push(figures::frontier(&frontier.iter().map(|(_, copies, geo, _)| (*copies, *geo)).collect::<Vec<_>>()));
     drawn.sort_by(|a, b| a.name.cmp(&b.name));
-    let findings = Findings { study: study.clone(), main, later, models, frontier };
+    let findings = Findings { study: study.clone(), main, equal, later, models, frontier };
     files.push(File { name: "report.md".into(), text: text::report(&findings, &drawn) });
     files.extend(drawn.iter().flat_map(both));
     Ok(files)
@@ -180,6 +184,20 @@ fn compare(
         files.push(File { name: "summary.csv".into(), text: summary_csv(&grid, &summaries) });
     }
     Ok(Table::new(&grid, rows))
+}
+
+/// EXCL-PRED-DUP* of the paper's Figure 11: for each job, EXCL-PRED-DUP with no more copies than EXCL-PRED-TO made.
+fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> {
+    let Some(site) = main.site(ENTERPRISE) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for (number, job) in study.jobs.iter().enumerate() {
+        let copies = main.reading(site, TIMEOUT, number).map_or(0.0, |cell| cell.replicas);
+        let who = named(EQUAL, &format!("EXCL-PRED-DUP:copies_max={copies}"), false);
+        let study = Study { jobs: vec![*job], ..study.clone() };
+        let table = compare(&study, &[ENTERPRISE], "default", &[who], study.runs, None)?;
+        all.extend(table.readings.into_iter().map(|cell| Reading { job: number, ..cell }));
+    }
+    Ok(all)
 }
 
 /// Whether a contender's own past matters: to its decisions, or to the predictions that are reported.

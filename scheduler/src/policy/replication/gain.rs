@@ -103,7 +103,7 @@ impl<'a> Gains<'a> {
     /// The probability that no later copy of a task has saved it: certain until one could have, then falling until the
     /// task would have been missed, and vanishing beyond.
     fn unsaved(&self, at_s: f64, first_s: f64, left: f64) -> f64 {
-        const LEFT: f64 = 0.6;
+        const LEFT: f64 = 0.5;
         let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
@@ -113,7 +113,7 @@ impl<'a> Gains<'a> {
         } else if at_s <= missed_s {
             1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
         } else {
-            LEFT * (-(at_s - missed_s) / (task_s + best_s)).exp()
+            LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp()
         }
     }
 

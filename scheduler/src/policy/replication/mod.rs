@@ -82,6 +82,14 @@ impl Replication {
         }
     }
 
+    /// Whether a job with so many tasks that has started so many copies may start another one.
+    pub(crate) fn may_copy(self, copies: u64, tasks: u64) -> bool {
+        match self {
+            Replication::Dup(answer) => answer.may_copy(copies, tasks),
+            _ => true,
+        }
+    }
+
     /// Whether tasks are copied when more slots are ready than tasks wait; then, which.
     pub(crate) fn overlap(self) -> Option<Replicated> {
         match self {

@@ -1,6 +1,6 @@
 //! The paper's figures, with our numbers, and some of our own. What is not here: how they are drawn.
 
-use super::reference::{OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
+use super::reference::{ENTERPRISE, EQUAL, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
 use super::table::{Table, size};
 use crate::experiment::Reading;
 use crate::platform::{HOSTS, Platform};
@@ -78,7 +78,7 @@ fn ratios(table: &Table, name: &str, title: &str, platform: &str, labels: &[&str
 }
 
 /// Figures 3 and 5 to 11, and one for each platform with ours.
-pub(super) fn bars(table: &Table) -> Vec<Figure> {
+pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
     let common = ["FCFS", "PRI-CR", "EXCL-S.5", "EXCL-PRED"];
     let mut all = vec![
         ratios(
@@ -107,7 +107,7 @@ pub(super) fn bars(table: &Table) -> Vec<Figure> {
             &["EXCL-S.5", "EXCL-PRED", "EXCL-PRED-DUP", TIMEOUT],
         ),
     ];
-    all.push(replication(table));
+    all.push(replication(table, equal));
     for (number, platform) in (12..).zip(PLATFORMS) {
         let title = format!("Figure {number} (ours): {platform}");
         let labels = ["PRI-CR", TIMEOUT, OURS, OURS_KEPT];
@@ -116,23 +116,19 @@ pub(super) fn bars(table: &Table) -> Vec<Figure> {
     all
 }
 
-/// Figure 11: what copies bring and what they cost.
-fn replication(table: &Table) -> Figure {
-    let mut figure = ratios(
-        table,
-        "figure-11",
-        "Figure 11: replication and its price, SDSC-like",
-        "sdsc",
-        &["EXCL-PRED-DUP", TIMEOUT],
-    );
-    let site = table.site("sdsc").unwrap_or_default();
-    let copies = |label: &str| {
-        let value = |job| table.reading(site, label, job).map_or(f64::NAN, |cell| cell.replicas);
-        (0..table.jobs.len()).map(|job| Bar { value: value(job), ci: None }).collect()
-    };
+/// Figure 11: what as many copies bring in one way and in the other.
+fn replication(table: &Table, equal: &[Reading]) -> Figure {
+    let title = "Figure 11: replication at equal copies, SDSC-like";
+    let mut figure = ratios(table, "figure-11", title, ENTERPRISE, &[TIMEOUT]);
+    let site = table.site(ENTERPRISE).unwrap_or_default();
+    let of_equal = |job| equal.iter().find(|cell| cell.job == job);
+    let copies = |cell: Option<&Reading>| Bar { value: cell.map_or(f64::NAN, |cell| cell.replicas), ci: None };
+    let jobs = || 0..table.jobs.len();
     if let Body::Bars { series, .. } = &mut figure.body {
-        series.push(("copies per task, DUP".to_owned(), copies("EXCL-PRED-DUP")));
-        series.push(("copies per task, TO".to_owned(), copies(TIMEOUT)));
+        series.insert(0, (EQUAL.to_owned(), jobs().map(|job| bar(of_equal(job))).collect()));
+        series.push((format!("copies per task, {EQUAL}"), jobs().map(|job| copies(of_equal(job))).collect()));
+        let timeouts = jobs().map(|job| copies(table.reading(site, TIMEOUT, job)));
+        series.push((format!("copies per task, {TIMEOUT}"), timeouts.collect()));
     }
     figure.log = false;
     figure.y = "times the optimum; copies per task".to_owned();

@@ -12,6 +12,10 @@ pub(super) const OURS_KEPT: &str = "deskgrid, checkpoints";
 /// The paper's best.
 pub(super) const TIMEOUT: &str = "EXCL-PRED-TO";
 
+/// What of the paper's is shown at equal copies, and on which platform.
+pub(super) const EQUAL: &str = "EXCL-PRED-DUP*";
+pub(super) const ENTERPRISE: &str = "sdsc";
+
 /// What is compared: name, policy, and whether tasks keep their state.
 pub(super) const CONTENDERS: [(&str, &str, bool); 16] = [
     ("FCFS", "FCFS", false),

@@ -10,7 +10,7 @@ pub(super) struct Table {
     pub(super) jobs: Vec<Job>,
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<Row>,
-    readings: Vec<Reading>,
+    pub(super) readings: Vec<Reading>,
     pub(super) summaries: Vec<Summary>,
 }
 

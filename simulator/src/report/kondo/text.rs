@@ -18,7 +18,7 @@ pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, found);
     geos(&mut out, &found.main);
-    claimed(&mut out, &found.main);
+    claimed(&mut out, &found.main, &found.equal);
     reference(&mut out, &found.main);
     readings(&mut out);
     for platform in PLATFORMS {
@@ -148,10 +148,10 @@ fn geos(out: &mut String, main: &Table) {
     );
 }
 
-fn claimed(out: &mut String, main: &Table) {
+fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
     line(out, "## What the paper claims, and what we find\n");
     heading(out, &words(["claim", "paper", "here", "verdict"]));
-    for claim in claims(main) {
+    for claim in claims(main, equal) {
         row(out, [claim.claim.into(), claim.paper.into(), claim.ours, claim.verdict.word().into()]);
     }
     line(out, "\nVerdicts are computed from the numbers beside them: a difference counts from 2 % on.\n");
