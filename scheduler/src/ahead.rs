@@ -37,7 +37,10 @@ const ENDGAME_PRICE: f64 = 0.25;
 /// Lookahead counts on so many more tasks, since some will fail, and takes hosts that are done so much later than the
 /// planned end, so that it can choose among them.
 const RESERVE: f64 = 1.05;
-const SLACK: f64 = 1.1;
+const SLACK: f64 = 1.05;
+/// Hosts that are busy for so much longer, as a part of a task's time on a mean host, are chosen among as if they were
+/// ready.
+const SOON: f64 = 0.1;
 
 /// What a loss costs beside a start where tasks keep their state, in seconds: what was done since the last report.
 const LOST_WITH_STATE_S: f64 = 30.0;
@@ -52,6 +55,8 @@ struct Slot {
 /// A ready host, as a job sees it. Times in seconds.
 struct Ready {
     host: HostId,
+    /// When it is free.
+    free_s: f64,
     task_s: f64,
     /// Smaller is better.
     key: f64,
@@ -76,11 +81,17 @@ impl<'a> Starter<'a> {
         let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(work_s);
         let end_s = 1.0 + SLACK * self.queue_end_s(job, work_s, &slots);
-        let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
-        if good.len() as u64 > waiting {
-            good = self.ranked(good, job, work_s, mean_s).into_iter().map(|ready| ready.host).collect();
+        let good = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| (slot.host, 0.0));
+        let mut good: Vec<(HostId, f64)> = good.collect();
+        if !good.is_empty() && waiting <= self.hosts.index.usable_slots {
+            good.extend(self.soon(job.rank.job, work_s, end_s, SOON * mean_s));
         }
-        for host in good {
+        if good.len() as u64 > waiting {
+            good = self.ranked(good, job, work_s, mean_s).into_iter().map(|ready| (ready.host, ready.free_s)).collect();
+            good.truncate(waiting as usize);
+        }
+        // Who is free soon is waited for.
+        for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
             let Some((index, why)) = job.pop_waiting() else { return true };
             self.start(job, index, host, why, fx);
         }
@@ -122,17 +133,39 @@ impl<'a> Starter<'a> {
         slots
     }
 
-    /// Ready hosts, the best one first; one that is named twice is there twice.
-    fn ranked(&self, hosts: impl IntoIterator<Item = HostId>, job: &Job, work_s: f64, mean_s: f64) -> Vec<Ready> {
+    /// Hosts on which attempts of this job should end within `within_s`, with when, where a next task would be done by
+    /// `end_s`.
+    fn soon(&self, id: JobId, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
+        let start_cost = self.settings.start_cost;
+        let mut soon = Vec::new();
+        for host in self.hosts.table.values().filter(|host| host.takes_work()) {
+            for (_, load) in host.books.iter().filter(|(attempt, _)| attempt.task.job == id) {
+                let free_s = self.foresight.left_s(host, load, work_s, start_cost, self.now);
+                if free_s <= within_s && free_s + self.foresight.task_s(host, work_s, 1.0, start_cost) <= end_s {
+                    soon.push((host.id, free_s));
+                }
+            }
+        }
+        soon
+    }
+
+    /// Hosts that are free now or so many seconds from now, the best one first; one that is named twice is there twice.
+    fn ranked(
+        &self,
+        hosts: impl IntoIterator<Item = (HostId, f64)>,
+        job: &Job,
+        work_s: f64,
+        mean_s: f64,
+    ) -> Vec<Ready> {
         let (curves, start_s) = (self.foresight.curves(), self.settings.start_cost.secs());
-        let of = |id: HostId| {
+        let of = |(id, free_s): (HostId, f64)| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             let law = Law::of(task_s, Foresight::place(host, self.now), curves);
             // With its state kept, a task that is lost has little more to do than to start anew.
             let restart_s = if job.rules.checkpoint { start_s + LOST_WITH_STATE_S } else { 0.5 * task_s + mean_s };
-            let key = expected_s(task_s, restart_s, &law, curves);
-            Some(Ready { host: id, task_s, key, law })
+            let key = free_s + expected_s(task_s, restart_s, &law, curves);
+            Some(Ready { host: id, free_s, task_s, key, law })
         };
         let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
         ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
@@ -190,7 +223,7 @@ impl<'a> Starter<'a> {
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
         job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
-        let ready = self.ranked(self.hosts.index.ready.by_since(), job, work_s, task_s);
+        let ready = self.ranked(self.hosts.index.ready.by_since().map(|id| (id, 0.0)), job, work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
         let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);

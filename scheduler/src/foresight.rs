@@ -184,7 +184,7 @@ impl Foresight {
     }
 
     /// What a live attempt still needs where it is, in seconds, suspensions not counted.
-    fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+    pub(crate) fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
         let full_s = work_s / (host.speed.factor() * self.share(host));
         let done = self.done(host, load, work_s, start_cost, now);

@@ -3,7 +3,8 @@
 //!
 //! D is the earliest time by which the hosts, ready and busy, could complete all waiting tasks, each host one after the
 //! other at its own speed. Ready hosts are taken by their expected time, failures and suspensions counted, as long as
-//! they would be done by D.
+//! they would be done by D. Where fewer tasks wait than such hosts are ready or will be within moments, the best ones get
+//! them.
 
 use crate::experience::Curves;
 use crate::laws::Law;
