@@ -150,9 +150,9 @@ impl Scheduler {
             Charge::Nothing => {}
         }
         let settled = match record {
-            Record { live, .. } if !live.is_empty() => {
+            Record { live, .. } if let Some(first) = live.first() => {
                 if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
-                    let of = live[0].attempt.number;
+                    let of = first.attempt.number;
                     job.want_copy(index, of, Class::Primary, CopyReason::PrimaryLost, self.settings.max_copies);
                 }
                 None
@@ -195,11 +195,11 @@ impl Scheduler {
         let mut cancelled = tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
         job.fresh.subtract(&cancelled);
         let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
-        let tried: IdSet = job.records.keys().copied().filter(wanted).collect();
+        let tried: IdSet = job.records.keys().filter(wanted).collect();
         for index in tried.iter() {
             let Some(record) = job.close(index) else { continue };
             job.numbers.insert(index, record.attempts);
-            for copy in &record.live {
+            for copy in record.live.iter() {
                 self.hosts.stop(copy.host, copy.attempt, self.now, self.settings.stops_when_reported);
                 stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
             }

@@ -57,7 +57,7 @@ impl Scheduler {
         let host = self.hosts.entry(id, self.now);
         (host.speed, host.record, host.habit) = (speed, record, habit);
         if habit != Habit::default() {
-            host.temper = Temper::of(&habit, self.foresight.curves());
+            host.temper = Temper::of(&habit, self.foresight.common());
         }
         self.hosts.count(id);
     }
@@ -107,7 +107,7 @@ impl Scheduler {
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let (attempt, max_copies) = (held.attempt, self.settings.max_copies);
         let index = attempt.task.index;
-        if self.hosts.get(id).is_some_and(|host| host.books.contains_key(&attempt)) {
+        if self.hosts.get(id).is_some_and(|host| host.books.contains(&attempt)) {
             return true;
         }
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
@@ -211,7 +211,7 @@ impl Scheduler {
         host.liveness = Liveness::Lost;
         self.hosts.index.check_at(host, None);
         self.hosts.index.update(host, self.now);
-        for attempt in host.books.keys().copied().collect::<Vec<_>>() {
+        for attempt in host.books.attempts().collect::<Vec<_>>() {
             self.lose(id, attempt, why.clone(), fx);
         }
     }
@@ -259,7 +259,7 @@ impl Scheduler {
     fn on_host_turned(&mut self, id: HostId) {
         self.reindex(id);
         let Some(host) = self.hosts.get(id) else { return };
-        for (attempt, load) in &host.books {
+        for (attempt, load) in host.books.iter() {
             self.jobs.mark(*attempt, load.phase, host.hold_up(load.phase), self.settings.max_copies);
         }
     }
