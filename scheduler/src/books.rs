@@ -38,9 +38,9 @@ impl Books {
         self.entries.get(self.find(attempt).ok()?).map(|(_, load)| load)
     }
 
-    pub(crate) fn get_mut(&mut self, attempt: &AttemptId) -> Option<&mut Load> {
+    pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut Load> {
         let at = self.find(attempt).ok()?;
-        self.entries.get_mut(at).map(|(_, load)| load)
+        self.entries.at_mut(at).map(|(_, load)| load)
     }
 
     pub(crate) fn contains(&self, attempt: &AttemptId) -> bool {
@@ -51,7 +51,7 @@ impl Books {
     pub(crate) fn insert(&mut self, attempt: AttemptId, load: Load) {
         match self.find(&attempt) {
             Ok(at) => {
-                if let Some(entry) = self.entries.get_mut(at) {
+                if let Some(entry) = self.entries.at_mut(at) {
                     entry.1 = load;
                 }
             }
@@ -107,7 +107,7 @@ mod tests {
                 prop_assert_eq!(books.len(), model.len());
                 prop_assert_eq!(books.contains(&attempt), model.contains_key(&attempt));
                 prop_assert_eq!(books.get(&attempt).map(|load| load.ran), model.get(&attempt).copied());
-                prop_assert_eq!(books.get_mut(&attempt).map(|load| load.ran), model.get(&attempt).copied());
+                prop_assert_eq!(books.at_mut(&attempt).map(|load| load.ran), model.get(&attempt).copied());
                 prop_assert!(books.iter().map(|(attempt, load)| (*attempt, load.ran)).eq(model.clone()));
                 prop_assert!(books.attempts().eq(model.keys().copied()));
                 prop_assert!(books.loads().map(|load| load.ran).eq(model.values().copied()));

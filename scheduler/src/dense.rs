@@ -102,7 +102,7 @@ impl<K: Number, V> Dense<K, V> {
         self.pages[self.find(place).ok()?].values[at].as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn at_mut(&mut self, key: &K) -> Option<&mut V> {
         let (place, at) = split(key.number());
         let page = self.find(place).ok()?;
         self.pages[page].values[at].as_mut()
@@ -212,7 +212,7 @@ mod tests {
                     _ => prop_assert_eq!(dense.remove(&key), model.remove(&key)),
                 }
                 prop_assert_eq!(dense.get(&key), model.get(&key));
-                prop_assert_eq!(dense.get_mut(&key), model.get_mut(&key));
+                prop_assert_eq!(dense.at_mut(&key), model.get_mut(&key));
                 prop_assert_eq!((dense.len(), dense.is_empty()), (model.len(), model.is_empty()));
                 prop_assert!(dense.keys().eq(model.keys().copied()));
                 prop_assert!(dense.iter().eq(model.iter().map(|(key, value)| (*key, value))));

@@ -79,7 +79,7 @@ impl Scheduler {
         }
         self.jobs.lines.sync(job);
         if room > 0
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
             && host.watch.is_none()
         {
             self.hosts.index.watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
@@ -92,7 +92,7 @@ impl Scheduler {
         let next = self.now + self.settings.backlog_look();
         while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
             && at <= self.now
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let (backlog, quiet) = (host.backlog(), if host.takes_work() { host.quiet_looks() } else { 0 });
             let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
@@ -255,7 +255,7 @@ impl<'a> Starter<'a> {
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
         let resumed = self.saved(job, index);
-        let host = self.hosts.table.get_mut(&id)?;
+        let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
         let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };

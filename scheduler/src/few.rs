@@ -28,7 +28,7 @@ impl<T> Few<T> {
         if at == 0 { self.first.as_ref() } else { self.rest.get(at - 1) }
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+    pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
         if at == 0 { self.first.as_mut() } else { self.rest.get_mut(at - 1) }
     }
 
@@ -91,7 +91,7 @@ mod tests {
                 }
                 prop_assert_eq!((few.len(), few.is_empty(), few.first()), (model.len(), model.is_empty(), model.first()));
                 prop_assert_eq!(few.get(at), model.get(at));
-                prop_assert_eq!(few.get_mut(at), model.get_mut(at));
+                prop_assert_eq!(few.at_mut(at), model.get_mut(at));
                 prop_assert!(few.iter().eq(&model) && few.iter_mut().eq(&model));
             }
         }

@@ -29,6 +29,11 @@ impl Gathered {
         }
     }
 
+    /// Takes as little memory as it can: no more is to come for a while.
+    pub(crate) fn compact(&mut self) {
+        *self = self.set().into();
+    }
+
     pub(crate) fn contains(&self, id: u32) -> bool {
         let bits = self.parts.get(&(id / u64::BITS)).copied().unwrap_or(0);
         bits & 1 << (id % u64::BITS) != 0 || self.whole.contains(id)
@@ -80,6 +85,9 @@ mod tests {
                 }
                 prop_assert!(gathered.contains(id));
                 prop_assert_eq!(gathered.len(), model.len());
+                if id % 64 == 0 {
+                    gathered.compact();
+                }
             }
             prop_assert_eq!(gathered.set(), model);
         }

@@ -336,7 +336,7 @@ impl Hosts {
 
     /// The host's speed, or its record, is known now.
     pub(crate) fn count(&mut self, id: HostId) {
-        let Some(host) = self.table.get_mut(&id) else { return };
+        let Some(host) = self.table.at_mut(&id) else { return };
         let counted = Some((host.speed, host.record));
         if host.counted != counted {
             if let Some((speed, record)) = std::mem::replace(&mut host.counted, counted) {
@@ -347,13 +347,13 @@ impl Hosts {
     }
 
     pub(crate) fn get(&mut self, id: HostId) -> Option<&mut Host> {
-        self.table.get_mut(&id)
+        self.table.at_mut(&id)
     }
 
     /// Says which hosts are in another state than before the step.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
-            let Some(host) = self.table.get_mut(&id) else { continue };
+            let Some(host) = self.table.at_mut(&id) else { continue };
             let state = host.present_state();
             let owner = match host.owner {
                 OwnerState::Present(reason) => Some(reason),
@@ -377,7 +377,7 @@ impl Hosts {
         success: bool,
         now: Time,
     ) -> Option<(Load, Speed)> {
-        let host = self.table.get_mut(&id)?;
+        let host = self.table.at_mut(&id)?;
         let load = host.books.remove(&attempt)?;
         host.delivered += 1;
         host.finished += u64::from(success);
@@ -387,7 +387,7 @@ impl Hosts {
 
     /// A live attempt is to end. Its slot is free at once, or only when the host reports without it.
     pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
-        let load = self.table.get_mut(&id).and_then(|host| host.books.get_mut(&attempt));
+        let load = self.table.at_mut(&id).and_then(|host| host.books.at_mut(&attempt));
         match load {
             Some(load) if when_reported => load.stopping = true,
             _ => drop(self.take(id, attempt, now)),
@@ -396,7 +396,7 @@ impl Hosts {
 
     /// Takes a live attempt off the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
-        let host = self.table.get_mut(&id)?;
+        let host = self.table.at_mut(&id)?;
         let load = host.books.remove(&attempt)?;
         self.index.update(host, now);
         Some(load)

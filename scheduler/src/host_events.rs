@@ -81,7 +81,7 @@ impl Scheduler {
         let mut listed = 0;
         let mut strangers = Vec::new();
         for held in held {
-            match host.books.get_mut(&held.attempt) {
+            match host.books.at_mut(&held.attempt) {
                 Some(load) => {
                     listed += usize::from(load.seen != host.beat);
                     load.seen = host.beat;
@@ -111,7 +111,7 @@ impl Scheduler {
             return true;
         }
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
-        let Some(record) = job.records.get_mut(&index) else { return false };
+        let Some(record) = job.records.at_mut(&index) else { return false };
         let given = |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
         let Some(ended) = record.ended.iter().find(given).copied() else { return false };
         let Some(host) = self.hosts.get(id) else { return false };
@@ -185,7 +185,7 @@ impl Scheduler {
     pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
         while let Some((at, id)) = self.hosts.index.checks.first().copied()
             && at <= self.now
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let lost_at = host.silent_since + self.settings.lease;
             let suspect_at = lost_at.min(host.silent_since + self.settings.suspect_after);
@@ -203,7 +203,7 @@ impl Scheduler {
 
     /// Everything that the host held is gone.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.table.get_mut(&id) else { return };
+        let Some(host) = self.hosts.table.at_mut(&id) else { return };
         if host.heard.is_some() && host.liveness != Liveness::Lost {
             let silent = matches!(why, EndReason::LeaseExpired(_));
             self.foresight.on_failure(host, if silent { host.silent_since } else { self.now });
@@ -246,7 +246,7 @@ impl Scheduler {
     /// Looks at the host's silence when it could next have become too long.
     pub(crate) fn watch(&mut self, id: HostId) {
         let patience = self.settings.suspect_after.min(self.settings.lease);
-        if let Some(host) = self.hosts.table.get_mut(&id)
+        if let Some(host) = self.hosts.table.at_mut(&id)
             && host.presence != Presence::Left
             && host.liveness != Liveness::Lost
         {
@@ -265,7 +265,7 @@ impl Scheduler {
     }
 
     pub(crate) fn reindex(&mut self, id: HostId) {
-        if let Some(host) = self.hosts.table.get_mut(&id) {
+        if let Some(host) = self.hosts.table.at_mut(&id) {
             self.hosts.index.update(host, self.now);
         }
     }
@@ -273,7 +273,7 @@ impl Scheduler {
 
 /// Notes what a host says of an attempt on its books.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
-    let Some(load) = host.books.get_mut(&held.attempt) else { return };
+    let Some(load) = host.books.at_mut(&held.attempt) else { return };
     (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
@@ -297,7 +297,7 @@ impl Jobs {
     fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
         let Some(job) = self.table.get_mut(&attempt.task.job) else { return };
         let index = attempt.task.index;
-        let Some(record) = job.records.get_mut(&index) else { return };
+        let Some(record) = job.records.at_mut(&index) else { return };
         let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else { return };
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
             (copy.suspended, copy.hold_up) = (suspended(phase), hold_up);

@@ -238,7 +238,7 @@ impl Job {
         primary: bool,
         incarnation: Incarnation,
     ) -> Option<AttemptId> {
-        let record = self.records.get_mut(&index)?;
+        let record = self.records.at_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
         self.duplicates += u64::from(!record.live.is_empty());
@@ -252,7 +252,7 @@ impl Job {
 
     /// Brings everything that follows from a task's live attempts up to date after they changed.
     pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
-        let Some(record) = self.records.get_mut(&index) else { return };
+        let Some(record) = self.records.at_mut(&index) else { return };
         let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
         if suspended != record.suspended {
             record.suspended = suspended;
@@ -382,7 +382,7 @@ impl Job {
 
     /// Marks a task without live attempts as waiting.
     pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
-        if let Some(record) = self.records.get_mut(&index) {
+        if let Some(record) = self.records.at_mut(&index) {
             record.after = after;
             self.requeued.insert(index);
             self.wishes.remove(index);
