@@ -62,19 +62,29 @@ impl IdSet {
 
     /// Adds `id`; false where it was there.
     pub fn insert(&mut self, id: u32) -> bool {
-        if self.contains(id) {
+        let before = self.ranges.range(..=id).next_back().map(|(first, last)| (*first, *last));
+        if before.is_some_and(|(_, last)| last >= id) {
             return false;
         }
-        let last = id.checked_add(1).and_then(|next| self.ranges.remove(&next)).unwrap_or(id);
-        let before = self.ranges.range_mut(..id).next_back();
-        match before {
-            Some((_, end)) if id > 0 && *end == id - 1 => *end = last,
-            _ => {
-                self.ranges.insert(id, last);
-            }
-        }
-        self.len += 1;
+        self.join(before, id, id);
         true
+    }
+
+    /// Adds `first..=last`, whatever of it is there; nothing where `last < first`.
+    pub fn insert_range(&mut self, first: u32, last: u32) {
+        if first <= last {
+            self.remove_range(first, last);
+            let before = self.ranges.range(..first).next_back().map(|(first, last)| (*first, *last));
+            self.join(before, first, last);
+        }
+    }
+
+    /// Adds a range none of which is there, after the range `before`, if any.
+    fn join(&mut self, before: Option<(u32, u32)>, first: u32, last: u32) {
+        self.len += u64::from(last - first) + 1;
+        let last = last.checked_add(1).and_then(|next| self.ranges.remove(&next)).unwrap_or(last);
+        let first = before.filter(|(_, end)| end + 1 == first).map_or(first, |(first, _)| first);
+        self.ranges.insert(first, last);
     }
 
     /// Takes `id` out; false where it was not there.
@@ -229,6 +239,18 @@ mod tests {
             }
             prop_assert_eq!(model(&set), plain.clone());
             for id in 0..61 { prop_assert_eq!(set.rank(id), plain.range(..id).count() as u64); }
+            prop_assert_eq!(IdSet::from_iter(plain), set);
+        }
+
+        #[test]
+        fn ranges_are_added_whatever_is_there(
+            ranges in proptest::collection::vec(prop_oneof![(0u32..60, 0u32..60), Just((u32::MAX - 3, u32::MAX))], 0..20)
+        ) {
+            let (mut set, mut plain) = (IdSet::new(), BTreeSet::new());
+            for (first, last) in ranges {
+                set.insert_range(first, last);
+                plain.extend(first..=last);
+            }
             prop_assert_eq!(IdSet::from_iter(plain), set);
         }
 

@@ -111,7 +111,7 @@ impl<'a> Starter<'a> {
         }
         let Some(mean_s) = job.task_work_s().and_then(|work_s| self.mean_task_s(work_s)) else { return };
         if mean_s >= LEAST_TASK_S {
-            let unsettled = job.scene(self.now, self.settings, self.hosts).unsettled as f64;
+            let unsettled = job.unsettled() as f64;
             let slots = self.hosts.index.usable_slots.max(1) as f64;
             job.plan.class = Some(JobClass::of(unsettled / slots, mean_s, job.rules.checkpoint));
         }
@@ -120,7 +120,7 @@ impl<'a> Starter<'a> {
     /// A task's time on a mean host, in seconds.
     fn mean_task_s(&self, work_s: f64) -> Option<f64> {
         let speed = self.hosts.index.mean_speed()?;
-        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves().cpu))
+        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu))
     }
 
     /// The free slots.
@@ -268,18 +268,22 @@ impl<'a> Starter<'a> {
             let load = host.books.get(&copy.attempt)?;
             Some(self.foresight.law(host, load, work_s, self.settings.start_cost, self.now))
         };
-        let live = job.records.iter().flat_map(|(task, record)| record.live.iter().map(move |copy| (*task, copy)));
-        let laws: Vec<(u32, Law)> = live.filter_map(|(task, copy)| Some((task, law(copy)?))).collect();
-        let mut gains = Gains::new(Search {
-            curves: foresight.curves(),
-            begin_s,
-            last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
-            task_s,
-            start_s: self.settings.start_cost.secs(),
-            best_s,
-            notice_s: job.policy.reports().unwrap_or(self.settings.heartbeat).secs(),
-            keeps: job.rules.checkpoint,
-        });
+        let live = job.records.iter().flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
+        let mut laws: Vec<(u32, Law)> = Vec::with_capacity(2 * job.records.len());
+        laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));
+        let mut gains = Gains::new(
+            job.records.len(),
+            Search {
+                curves: foresight.curves(),
+                begin_s,
+                last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
+                task_s,
+                start_s: self.settings.start_cost.secs(),
+                best_s,
+                notice_s: job.policy.reports().unwrap_or(self.settings.heartbeat).secs(),
+                keeps: job.rules.checkpoint,
+            },
+        );
         for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
             let task = of_task[0].0;
             let (left, room) = (1.0 - self.saved(job, task), of_task.len() < self.most_live());

@@ -75,7 +75,7 @@ impl Scheduler {
     fn judge(&mut self, host: HostId, attempt: AttemptId, success: bool) -> Verdict {
         let TaskId { job, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&job) else { return Verdict::Unknown };
-        let Some(record) = job.records.get_mut(&index) else {
+        let Some(record) = job.records.at_mut(&index) else {
             return if job.task_state(index).is_some_and(settled) { Verdict::Late } else { Verdict::Unknown };
         };
         let known = record.knows(attempt.number);
@@ -113,7 +113,7 @@ impl Scheduler {
         let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
         self.keep_saved(host, attempt, &load);
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
-        if lost && let Some(host) = self.hosts.table.get_mut(&host) {
+        if lost && let Some(host) = self.hosts.table.at_mut(&host) {
             host.lost += 1;
         }
         let charge = if lost && executing(&load) { Charge::Loss } else { Charge::Nothing };
@@ -127,7 +127,7 @@ impl Scheduler {
             return;
         };
         let saved = self.foresight.saved(host, load, job, &self.settings, self.now);
-        if let Some(record) = job.records.get_mut(&attempt.task.index) {
+        if let Some(record) = job.records.at_mut(&attempt.task.index) {
             record.saved = record.saved.max(saved);
         }
     }
@@ -142,7 +142,7 @@ impl Scheduler {
     fn carry_on(&mut self, attempt: AttemptId, charge: Charge, why: EndReason, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
-        let Some(record) = job.records.get_mut(&index) else { return };
+        let Some(record) = job.records.at_mut(&index) else { return };
         let primary = record.end(attempt, &why, charge == Charge::Loss);
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
@@ -150,9 +150,9 @@ impl Scheduler {
             Charge::Nothing => {}
         }
         let settled = match record {
-            Record { live, .. } if !live.is_empty() => {
+            Record { live, .. } if let Some(first) = live.first() => {
                 if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
-                    let of = live[0].attempt.number;
+                    let of = first.attempt.number;
                     job.want_copy(index, of, Class::Primary, CopyReason::PrimaryLost, self.settings.max_copies);
                 }
                 None
@@ -195,11 +195,11 @@ impl Scheduler {
         let mut cancelled = tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
         job.fresh.subtract(&cancelled);
         let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
-        let tried: IdSet = job.records.keys().copied().filter(wanted).collect();
+        let tried: IdSet = job.records.keys().filter(wanted).collect();
         for index in tried.iter() {
             let Some(record) = job.close(index) else { continue };
             job.numbers.insert(index, record.attempts);
-            for copy in &record.live {
+            for copy in record.live.iter() {
                 self.hosts.stop(copy.host, copy.attempt, self.now, self.settings.stops_when_reported);
                 stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
             }
@@ -238,8 +238,9 @@ fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) 
     fx.push(Effect::Ended { host, attempt, why });
 }
 
-fn settle_job(id: JobId, job: &Job, fx: &mut Vec<Effect>) {
+fn settle_job(id: JobId, job: &mut Job, fx: &mut Vec<Effect>) {
     if job.settled() {
+        job.finished.compact();
         fx.push(Effect::JobSettled { job: id, state: job.state() });
     }
 }

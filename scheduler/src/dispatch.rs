@@ -1,5 +1,6 @@
 //! How attempts start: waiting tasks first, then copies for slots left over, then short tasks ahead of their slots.
 
+use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use common::{HostId, Incarnation, Time};
@@ -8,6 +9,7 @@ use crate::effect::{CopyReason, Effect, StartReason};
 use crate::foresight::Foresight;
 use crate::host::{Hosts, Load};
 use crate::job::Job;
+use crate::policy::ordering::Rank;
 use crate::policy::placement::{Placement, Scene};
 use crate::policy::replication::{Class, Replicated, Replication};
 use crate::scheduler::Scheduler;
@@ -30,29 +32,29 @@ impl Scheduler {
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
     /// of the ready hosts lets the next one try.
     fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
-        let mut next = self.jobs.lines.waiting.first().copied();
-        while let Some(rank) = next
-            && !self.hosts.index.ready.is_empty()
+        let mut last = None;
+        while !self.hosts.index.ready.is_empty()
+            && let Some(rank) = after(&self.jobs.lines.waiting, last)
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
             let foresight = &self.foresight;
             Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).place(job, fx);
             self.jobs.lines.sync(job);
-            next = self.jobs.lines.waiting.range((Excluded(rank), Unbounded)).next().copied();
+            last = Some(rank);
         }
     }
 
     /// Copies to slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
-        let mut next = self.jobs.lines.copying.first().copied();
-        while let Some(rank) = next
-            && !self.hosts.index.ready.is_empty()
+        let mut last = None;
+        while !self.hosts.index.ready.is_empty()
+            && let Some(rank) = after(&self.jobs.lines.copying, last)
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
             let foresight = &self.foresight;
             Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).copy(job, fx);
             self.jobs.lines.sync(job);
-            next = self.jobs.lines.copying.range((Excluded(rank), Unbounded)).next().copied();
+            last = Some(rank);
         }
     }
 
@@ -77,7 +79,7 @@ impl Scheduler {
         }
         self.jobs.lines.sync(job);
         if room > 0
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
             && host.watch.is_none()
         {
             self.hosts.index.watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
@@ -90,7 +92,7 @@ impl Scheduler {
         let next = self.now + self.settings.backlog_look();
         while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
             && at <= self.now
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let (backlog, quiet) = (host.backlog(), if host.takes_work() { host.quiet_looks() } else { 0 });
             let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
@@ -101,6 +103,14 @@ impl Scheduler {
                 }
             }
         }
+    }
+}
+
+/// The job in this line that comes after the last one; the first one where there is no last one.
+fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
+    match last {
+        None => line.first().copied(),
+        Some(last) => line.range((Excluded(last), Unbounded)).next().copied(),
     }
 }
 
@@ -124,7 +134,7 @@ impl<'a> Starter<'a> {
         Self { hosts, settings, foresight, now, incarnation }
     }
 
-    pub(crate) fn scene(&self, job: &Job) -> Scene<'_> {
+    pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
@@ -170,6 +180,9 @@ impl<'a> Starter<'a> {
     /// Brings the job's plan up to date; where its end is predicted for the first time, what runs already has a timeout
     /// from then on.
     fn prepare(&self, job: &mut Job) {
+        if !job.policy.placement.prepares() {
+            return;
+        }
         let mut plan = std::mem::take(&mut job.plan);
         let first = plan.forecast.is_none();
         job.policy.placement.prepare(&self.scene(job), &mut plan);
@@ -222,7 +235,10 @@ impl<'a> Starter<'a> {
 
     /// The part of a task that its newest checkpoint holds.
     pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
-        let Some(record) = job.records.get(&index).filter(|_| job.rules.checkpoint) else { return 0.0 };
+        if !job.rules.checkpoint {
+            return 0.0;
+        }
+        let Some(record) = job.records.get(&index) else { return 0.0 };
         let live = record.live.iter().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
@@ -242,7 +258,7 @@ impl<'a> Starter<'a> {
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
         let resumed = self.saved(job, index);
-        let host = self.hosts.table.get_mut(&id)?;
+        let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
         let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };

@@ -26,7 +26,7 @@ pub enum Event {
         /// What is to be scheduled.
         bag: Bag,
         /// How far it was.
-        progress: Progress,
+        progress: Box<Progress>,
     },
     /// Somebody wants these tasks (none given: all) of a job not to run any more.
     JobCancelled {

@@ -42,13 +42,13 @@ impl Temper {
     pub(crate) const COMMON: Self = Self { suspension: 1.0, failure: 1.0 };
 
     /// What a host's habit says, as far as so few events can.
-    pub(crate) fn of(habit: &Habit, curves: &Curves) -> Self {
+    pub(crate) fn of(habit: &Habit, common: &Common) -> Self {
         let factor = |events: f64, seen_s: f64, rate: f64, weight: f64, power: f64| {
             ((events + weight) / (seen_s * rate + weight)).powf(power)
         };
         Self {
-            suspension: factor(habit.turns, habit.away_s, curves.suspension_rate, 1.0, 1.0),
-            failure: factor(habit.failures, habit.up_s, curves.failure_rate, 4.0, 0.5),
+            suspension: factor(habit.turns, habit.away_s, common.suspension_rate, 1.0, 1.0),
+            failure: factor(habit.failures, habit.up_s, common.failure_rate, 4.0, 0.5),
         }
     }
 }
@@ -95,37 +95,55 @@ impl Experience {
         self.cpu.1 += span_s * cpu;
     }
 
-    /// What follows from it.
-    pub(crate) fn curves(&self) -> Curves {
-        let resumption = self.resumption.curve();
-        let suspension = self.suspension.curve();
+    /// What follows from it for all hosts.
+    pub(crate) fn common(&self) -> Common {
         let rate = |table: &LifeTable| table.events() / table.exposure_s();
-        let stretch = 1.0 + resumption.mean_s() / suspension.mean_s();
-        Curves {
-            failure: self.failure.curve(),
-            suspension,
+        Common {
+            failure: self.failure,
+            suspension: self.suspension,
+            resumption: self.resumption,
             suspension_rate: rate(&self.suspension),
             failure_rate: rate(&self.failure),
-            stretch,
-            resumption: Tabulated::of(&resumption),
             cpu: (self.cpu.1 / self.cpu.0).clamp(0.05, 1.0),
-            mean_suspension_s: resumption.mean_s(),
         }
     }
 }
 
-/// What follows from [`Experience`], in the form in which it is asked for.
+/// What hosts have in common, as of one moment. Much cheaper than [`Curves`], which many policies never ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Common {
+    failure: LifeTable,
+    suspension: LifeTable,
+    resumption: LifeTable,
+    /// Events per second, whatever the age.
+    suspension_rate: f64,
+    failure_rate: f64,
+    /// The part of a processor that tasks get while they can run, on average.
+    pub(crate) cpu: f64,
+}
+
+impl Common {
+    /// How long things last.
+    pub(crate) fn curves(&self) -> Curves {
+        let (suspension, resumption) = (self.suspension.curve(), self.resumption.curve().tabulated());
+        let mean_suspension_s = resumption.mean_s();
+        Curves {
+            failure: self.failure.curve(),
+            stretch: 1.0 + mean_suspension_s / suspension.tabulated().mean_s(),
+            suspension,
+            resumption,
+            mean_suspension_s,
+        }
+    }
+}
+
+/// How long things last, by [`Common`], in the form in which it is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curves {
     pub(crate) failure: Curve,
     pub(crate) suspension: Curve,
     pub(crate) resumption: Tabulated,
-    /// The part of a processor that tasks get while they can run, on average.
-    pub(crate) cpu: f64,
     pub(crate) mean_suspension_s: f64,
-    /// Events per second, whatever the age.
-    pub(crate) suspension_rate: f64,
-    pub(crate) failure_rate: f64,
     /// By how much suspensions lengthen what runs, as a factor.
     pub(crate) stretch: f64,
 }

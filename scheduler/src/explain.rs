@@ -34,7 +34,7 @@ impl Scheduler {
             }
             tasks.push((self.why_no_slot(), waiting));
         }
-        let hosts = self.hosts.table.iter().map(|(id, host)| (*id, self.why_passed_over(host, job))).collect();
+        let hosts = self.hosts.table.iter().map(|(id, host)| (id, self.why_passed_over(host, job))).collect();
         Some(Explanation { tasks, hosts })
     }
 

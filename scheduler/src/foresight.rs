@@ -6,7 +6,7 @@ use common::attempt::Phase;
 use common::host::OwnerState;
 use common::{Span, Time};
 
-use crate::experience::{Curves, Experience, Temper};
+use crate::experience::{Common, Curves, Experience, Temper};
 use crate::host::{Host, Liveness, Load};
 use crate::job::Job;
 use crate::laws::{Law, Place};
@@ -26,14 +26,15 @@ const SILENT: f64 = 0.2;
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
-    /// Computed when they are first asked for.
+    /// Both computed when they are first asked for, the curves from the other.
+    common: OnceCell<Common>,
     curves: OnceCell<Curves>,
     observed: u32,
 }
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        Self { experience, curves: OnceCell::new(), observed: 0 }
+        Self { experience, common: OnceCell::new(), curves: OnceCell::new(), observed: 0 }
     }
 }
 
@@ -48,16 +49,21 @@ fn age_s(since: Time, at: Time) -> f64 {
 }
 
 impl Foresight {
-    /// What follows from experience.
+    /// What hosts have in common.
+    pub(crate) fn common(&self) -> &Common {
+        self.common.get_or_init(|| self.experience.common())
+    }
+
+    /// How long things last.
     pub(crate) fn curves(&self) -> &Curves {
-        self.curves.get_or_init(|| self.experience.curves())
+        self.curves.get_or_init(|| self.common().curves())
     }
 
     fn note(&mut self) {
         self.observed += 1;
         if self.observed >= REFRESH && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events() {
             self.observed = 0;
-            self.curves.take();
+            (self.common, self.curves) = (OnceCell::new(), OnceCell::new());
         }
     }
 
@@ -69,7 +75,7 @@ impl Foresight {
         host.habit.up_s += to - from;
         self.observe_owner(host, at, false);
         self.note();
-        host.temper = Temper::of(&host.habit, self.curves());
+        host.temper = Temper::of(&host.habit, self.common());
     }
 
     /// The owner came or went at `at`.
@@ -80,7 +86,7 @@ impl Foresight {
         }
         self.observe_owner(host, at, true);
         self.note();
-        host.temper = Temper::of(&host.habit, self.curves());
+        host.temper = Temper::of(&host.habit, self.common());
     }
 
     fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
@@ -135,7 +141,7 @@ impl Foresight {
 
     /// The processor share that tasks have on this host while they run.
     fn share(&self, host: &Host) -> f64 {
-        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.curves().cpu }
+        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.common().cpu }
     }
 
     /// What a task of which `part` is left takes on a free slot of this host, in seconds.

@@ -7,23 +7,51 @@ use common::host::{OwnerState, YieldReason};
 use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, Time};
 
+use crate::books::Books;
+use crate::dense::Dense;
 use crate::effect::{CopyReason, Effect};
 use crate::experience::{Habit, Temper, TrackRecord};
 use crate::fleet::Fleet;
 use crate::policy::placement::ReadyHosts;
 
-/// A host.
+/// A host. What each event touches comes first and lies together: with thousands of hosts, finding it in memory is most of
+/// the cost.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
-    /// How it was available on earlier days.
-    pub(crate) record: Option<TrackRecord>,
-    /// What it did lately, and what follows from that.
-    pub(crate) habit: Habit,
-    pub(crate) temper: Temper,
     pub(crate) owner: OwnerState,
+    pub(crate) presence: Presence,
+    pub(crate) liveness: Liveness,
+    pub(crate) draining: bool,
+    /// Its state as last announced.
+    pub(crate) state: HostState,
+    /// The owner's reason as last announced.
+    announced: Option<YieldReason>,
+    /// Counts the lists of held attempts that it sent.
+    pub(crate) beat: u32,
+    /// When it was last heard of, in this incarnation.
+    pub(crate) heard: Option<Time>,
+    /// From when on its silence counts; pauses of the master move it on.
+    pub(crate) silent_since: Time,
+    /// Its live attempts.
+    pub(crate) books: Books,
+    /// Completions of live attempts that it delivered.
+    pub(crate) delivered: u64,
+    /// Attempts that succeeded here, and that were lost with it, in this incarnation.
+    pub(crate) finished: u64,
+    pub(crate) lost: u64,
+    /// Its key among the ready hosts, while it is one of them.
+    ready: Option<(Time, Speed)>,
+    /// Its slots as counted among the usable ones.
+    usable: Option<(u32, Speed)>,
+    /// When its silence is looked at next.
+    check: Option<Time>,
+    /// While it holds more than its slots.
+    pub(crate) watch: Option<Watch>,
+    pub(crate) since: Time,
     /// The part of a slot's processor that tasks can have, as last said.
     pub(crate) cpu: f64,
     /// Since when it has been up, and its owner as now.
@@ -33,37 +61,13 @@ pub(crate) struct Host {
     pub(crate) up_seen: Time,
     pub(crate) owner_seen: Time,
     pub(crate) cpu_seen: Time,
-    pub(crate) presence: Presence,
-    pub(crate) draining: bool,
-    pub(crate) liveness: Liveness,
-    /// When it was last heard of, in this incarnation.
-    pub(crate) heard: Option<Time>,
-    /// From when on its silence counts; pauses of the master move it on.
-    pub(crate) silent_since: Time,
-    /// When its silence is looked at next.
-    check: Option<Time>,
-    /// While it holds more than its slots.
-    pub(crate) watch: Option<Watch>,
-    /// Completions of live attempts that it delivered.
-    pub(crate) delivered: u64,
-    /// Counts the lists of held attempts that it sent.
-    pub(crate) beat: u32,
-    /// Its live attempts.
-    pub(crate) books: BTreeMap<AttemptId, Load>,
-    /// Its state as last announced.
-    pub(crate) state: HostState,
-    /// The owner's reason as last announced.
-    announced: Option<YieldReason>,
-    pub(crate) since: Time,
-    /// Its key among the ready hosts, while it is one of them.
-    ready: Option<(Time, Speed)>,
-    /// Its slots as counted among the usable ones.
-    usable: Option<(u32, Speed)>,
+    /// What it did lately, and what follows from that.
+    pub(crate) habit: Habit,
+    pub(crate) temper: Temper,
+    /// How it was available on earlier days.
+    pub(crate) record: Option<TrackRecord>,
     /// Its speed and rate as counted in the fleet.
     counted: Option<(Speed, Option<TrackRecord>)>,
-    /// Attempts that succeeded here, and that were lost with it, in this incarnation.
-    pub(crate) finished: u64,
-    pub(crate) lost: u64,
 }
 
 /// Whether it can be talked to.
@@ -158,7 +162,7 @@ impl Host {
             watch: None,
             delivered: 0,
             beat: 0,
-            books: BTreeMap::new(),
+            books: Books::default(),
             state: HostState::Suspect,
             announced: None,
             since: now,
@@ -222,11 +226,10 @@ impl Host {
     }
 }
 
-/// All hosts, and what is asked of them all at once. The table holds boxes so that its own nodes stay small: finding a
-/// host among thousands then costs one cache miss, not one for each level.
+/// All hosts, and what is asked of them all at once.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    pub(crate) table: BTreeMap<HostId, Box<Host>>,
+    pub(crate) table: Dense<HostId, Host>,
     pub(crate) index: Index,
 }
 
@@ -292,6 +295,9 @@ impl Index {
 
     /// Looks at the host's silence at `at` and not at the time planned before.
     pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
+        if host.check == at {
+            return;
+        }
         if let Some(old) = std::mem::replace(&mut host.check, at) {
             self.checks.remove(&(old, host.id));
         }
@@ -325,12 +331,12 @@ impl Index {
 impl Hosts {
     /// The host, made if it is not there.
     pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
-        self.table.entry(id).or_insert_with(|| Box::new(Host::awaited(id, now)))
+        self.table.entry(id, || Host::awaited(id, now))
     }
 
     /// The host's speed, or its record, is known now.
     pub(crate) fn count(&mut self, id: HostId) {
-        let Some(host) = self.table.get_mut(&id) else { return };
+        let Some(host) = self.table.at_mut(&id) else { return };
         let counted = Some((host.speed, host.record));
         if host.counted != counted {
             if let Some((speed, record)) = std::mem::replace(&mut host.counted, counted) {
@@ -341,13 +347,13 @@ impl Hosts {
     }
 
     pub(crate) fn get(&mut self, id: HostId) -> Option<&mut Host> {
-        self.table.get_mut(&id).map(|host| &mut **host)
+        self.table.at_mut(&id)
     }
 
     /// Says which hosts are in another state than before the step.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
-            let Some(host) = self.table.get_mut(&id) else { continue };
+            let Some(host) = self.table.at_mut(&id) else { continue };
             let state = host.present_state();
             let owner = match host.owner {
                 OwnerState::Present(reason) => Some(reason),
@@ -371,7 +377,7 @@ impl Hosts {
         success: bool,
         now: Time,
     ) -> Option<(Load, Speed)> {
-        let host = self.table.get_mut(&id)?;
+        let host = self.table.at_mut(&id)?;
         let load = host.books.remove(&attempt)?;
         host.delivered += 1;
         host.finished += u64::from(success);
@@ -381,7 +387,7 @@ impl Hosts {
 
     /// A live attempt is to end. Its slot is free at once, or only when the host reports without it.
     pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
-        let load = self.table.get_mut(&id).and_then(|host| host.books.get_mut(&attempt));
+        let load = self.table.at_mut(&id).and_then(|host| host.books.at_mut(&attempt));
         match load {
             Some(load) if when_reported => load.stopping = true,
             _ => drop(self.take(id, attempt, now)),
@@ -390,7 +396,7 @@ impl Hosts {
 
     /// Takes a live attempt off the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
-        let host = self.table.get_mut(&id)?;
+        let host = self.table.at_mut(&id)?;
         let load = host.books.remove(&attempt)?;
         self.index.update(host, now);
         Some(load)

@@ -57,7 +57,7 @@ impl Scheduler {
         let host = self.hosts.entry(id, self.now);
         (host.speed, host.record, host.habit) = (speed, record, habit);
         if habit != Habit::default() {
-            host.temper = Temper::of(&habit, self.foresight.curves());
+            host.temper = Temper::of(&habit, self.foresight.common());
         }
         self.hosts.count(id);
     }
@@ -81,7 +81,7 @@ impl Scheduler {
         let mut listed = 0;
         let mut strangers = Vec::new();
         for held in held {
-            match host.books.get_mut(&held.attempt) {
+            match host.books.at_mut(&held.attempt) {
                 Some(load) => {
                     listed += usize::from(load.seen != host.beat);
                     load.seen = host.beat;
@@ -107,11 +107,11 @@ impl Scheduler {
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let (attempt, max_copies) = (held.attempt, self.settings.max_copies);
         let index = attempt.task.index;
-        if self.hosts.get(id).is_some_and(|host| host.books.contains_key(&attempt)) {
+        if self.hosts.get(id).is_some_and(|host| host.books.contains(&attempt)) {
             return true;
         }
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
-        let Some(record) = job.records.get_mut(&index) else { return false };
+        let Some(record) = job.records.at_mut(&index) else { return false };
         let given = |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
         let Some(ended) = record.ended.iter().find(given).copied() else { return false };
         let Some(host) = self.hosts.get(id) else { return false };
@@ -185,7 +185,7 @@ impl Scheduler {
     pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
         while let Some((at, id)) = self.hosts.index.checks.first().copied()
             && at <= self.now
-            && let Some(host) = self.hosts.table.get_mut(&id)
+            && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let lost_at = host.silent_since + self.settings.lease;
             let suspect_at = lost_at.min(host.silent_since + self.settings.suspect_after);
@@ -203,7 +203,7 @@ impl Scheduler {
 
     /// Everything that the host held is gone.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.table.get_mut(&id) else { return };
+        let Some(host) = self.hosts.table.at_mut(&id) else { return };
         if host.heard.is_some() && host.liveness != Liveness::Lost {
             let silent = matches!(why, EndReason::LeaseExpired(_));
             self.foresight.on_failure(host, if silent { host.silent_since } else { self.now });
@@ -211,7 +211,7 @@ impl Scheduler {
         host.liveness = Liveness::Lost;
         self.hosts.index.check_at(host, None);
         self.hosts.index.update(host, self.now);
-        for attempt in host.books.keys().copied().collect::<Vec<_>>() {
+        for attempt in host.books.attempts().collect::<Vec<_>>() {
             self.lose(id, attempt, why.clone(), fx);
         }
     }
@@ -246,7 +246,7 @@ impl Scheduler {
     /// Looks at the host's silence when it could next have become too long.
     pub(crate) fn watch(&mut self, id: HostId) {
         let patience = self.settings.suspect_after.min(self.settings.lease);
-        if let Some(host) = self.hosts.table.get_mut(&id)
+        if let Some(host) = self.hosts.table.at_mut(&id)
             && host.presence != Presence::Left
             && host.liveness != Liveness::Lost
         {
@@ -259,13 +259,13 @@ impl Scheduler {
     fn on_host_turned(&mut self, id: HostId) {
         self.reindex(id);
         let Some(host) = self.hosts.get(id) else { return };
-        for (attempt, load) in &host.books {
+        for (attempt, load) in host.books.iter() {
             self.jobs.mark(*attempt, load.phase, host.hold_up(load.phase), self.settings.max_copies);
         }
     }
 
     pub(crate) fn reindex(&mut self, id: HostId) {
-        if let Some(host) = self.hosts.table.get_mut(&id) {
+        if let Some(host) = self.hosts.table.at_mut(&id) {
             self.hosts.index.update(host, self.now);
         }
     }
@@ -273,7 +273,7 @@ impl Scheduler {
 
 /// Notes what a host says of an attempt on its books.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
-    let Some(load) = host.books.get_mut(&held.attempt) else { return };
+    let Some(load) = host.books.at_mut(&held.attempt) else { return };
     (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
@@ -297,7 +297,7 @@ impl Jobs {
     fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
         let Some(job) = self.table.get_mut(&attempt.task.job) else { return };
         let index = attempt.task.index;
-        let Some(record) = job.records.get_mut(&index) else { return };
+        let Some(record) = job.records.at_mut(&index) else { return };
         let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else { return };
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
             (copy.suspended, copy.hold_up) = (suspended(phase), hold_up);

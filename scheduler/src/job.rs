@@ -7,8 +7,11 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
+use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::experience::Stage;
+use crate::few::Few;
+use crate::gathered::Gathered;
 use crate::host::Hosts;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -36,7 +39,7 @@ pub(crate) struct Job {
     /// Waiting tasks that have; each has a record.
     pub(crate) requeued: IdSet,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
-    pub(crate) records: BTreeMap<u32, Record>,
+    pub(crate) records: Dense<u32, Record>,
     /// How many tasks have live attempts, all suspended.
     suspended: u64,
     /// Copies that the policy would start, had it a slot to spare.
@@ -45,7 +48,7 @@ pub(crate) struct Job {
     pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
     /// What the policy remembers.
     pub(crate) plan: Plan,
-    pub(crate) finished: IdSet,
+    pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
     /// The highest attempt number of each tried task that failed or was cancelled: should it be reopened, counting
@@ -71,7 +74,7 @@ pub(crate) struct Record {
     /// Executing attempts lost.
     pub(crate) losses: u32,
     /// Oldest first.
-    pub(crate) live: Vec<LiveCopy>,
+    pub(crate) live: Few<LiveCopy>,
     /// Oldest first.
     pub(crate) ended: Vec<EndedCopy>,
     /// The attempt whose end made the task wait, and whether that was a failure.
@@ -117,7 +120,7 @@ impl Record {
     /// Takes a live attempt off and remembers it; says whether it was the primary one.
     pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return false };
-        let LiveCopy { host, primary, .. } = self.live.remove(at);
+        let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else { return false };
         let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), *why == EndReason::Returned);
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
@@ -145,12 +148,12 @@ impl Job {
             total: tasks.len(),
             fresh: tasks,
             requeued: IdSet::new(),
-            records: BTreeMap::new(),
+            records: Dense::default(),
             suspended: 0,
             wishes: Wishes::default(),
             timeouts: BTreeSet::new(),
             plan: Plan::default(),
-            finished: IdSet::new(),
+            finished: Gathered::default(),
             failed: IdSet::new(),
             cancelled: IdSet::new(),
             numbers: BTreeMap::new(),
@@ -165,6 +168,11 @@ impl Job {
 
     pub(crate) fn waiting(&self) -> u64 {
         self.fresh.len() + self.requeued.len()
+    }
+
+    /// How many tasks are not settled.
+    pub(crate) fn unsettled(&self) -> u64 {
+        self.fresh.len() + self.records.len() as u64
     }
 
     pub(crate) fn settled(&self) -> bool {
@@ -200,9 +208,11 @@ impl Job {
         if let Some(record) = self.records.get(&index) {
             return Some(record.state());
         }
+        if self.finished.contains(index) {
+            return Some(TaskState::Finished);
+        }
         let sets = [
             (&self.fresh, TaskState::Waiting),
-            (&self.finished, TaskState::Finished),
             (&self.failed, TaskState::Failed),
             (&self.cancelled, TaskState::Cancelled),
         ];
@@ -228,14 +238,11 @@ impl Job {
         primary: bool,
         incarnation: Incarnation,
     ) -> Option<AttemptId> {
-        let record = self.records.get_mut(&index)?;
+        let record = self.records.at_mut(&index)?;
         record.attempts += 1;
         self.attempts += 1;
         self.duplicates += u64::from(!record.live.is_empty());
         let attempt = AttemptId { task: TaskId::new(self.rank.job, index), number: record.attempts, incarnation };
-        if record.live.capacity() == 0 {
-            record.live.reserve_exact(1);
-        }
         record.live.push(LiveCopy { attempt, host, primary, suspended: false, hold_up: None });
         if primary {
             record.primary_speed = Some(speed);
@@ -245,7 +252,7 @@ impl Job {
 
     /// Brings everything that follows from a task's live attempts up to date after they changed.
     pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
-        let Some(record) = self.records.get_mut(&index) else { return };
+        let Some(record) = self.records.at_mut(&index) else { return };
         let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
         if suspended != record.suspended {
             record.suspended = suspended;
@@ -311,16 +318,8 @@ impl Job {
     }
 
     /// What its policy sees.
-    pub(crate) fn scene<'a>(&self, now: Time, settings: &'a Settings, hosts: &'a Hosts) -> Scene<'a> {
-        Scene {
-            now,
-            settings,
-            hosts,
-            waiting: self.waiting() + self.wishes.primaries(),
-            unsettled: self.fresh.len() + self.records.len() as u64,
-            finished: self.finished.len(),
-            work_s: self.task_work_s(),
-        }
+    pub(crate) fn scene<'a>(&'a self, now: Time, settings: &'a Settings, hosts: &'a Hosts) -> Scene<'a> {
+        Scene { now, settings, hosts, job: self }
     }
 
     /// Whether a live attempt of the task is on this host.
@@ -330,18 +329,20 @@ impl Job {
 
     /// Gives what runs a timeout, where the policy has timeouts.
     pub(crate) fn time_out_live(&mut self, now: Time) {
-        for (index, record) in &self.records {
-            for copy in &record.live {
+        for (index, record) in self.records.iter() {
+            for copy in record.live.iter() {
                 let timeout = self.policy.replication.timeout(now, &self.plan, !copy.primary);
-                self.timeouts.extend(timeout.map(|at| (at, *index, copy.attempt.number)));
+                self.timeouts.extend(timeout.map(|at| (at, index, copy.attempt.number)));
             }
         }
     }
 
     /// Wants a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
-        let single = |record: &Record| if let [copy] = record.live[..] { Some(copy.attempt.number) } else { None };
-        let singles: Vec<_> = self.records.iter().filter_map(|(i, record)| Some((*i, single(record)?))).collect();
+        let single =
+            |record: &Record| record.live.first().filter(|_| record.live.len() == 1).map(|copy| copy.attempt.number);
+        let singles: Vec<_> =
+            self.records.iter().filter_map(|(index, record)| Some((index, single(record)?))).collect();
         for (index, number) in singles {
             self.want_copy(index, number, Class::Duplicate, CopyReason::Spare, max_copies);
         }
@@ -381,7 +382,7 @@ impl Job {
 
     /// Marks a task without live attempts as waiting.
     pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
-        if let Some(record) = self.records.get_mut(&index) {
+        if let Some(record) = self.records.at_mut(&index) {
             record.after = after;
             self.requeued.insert(index);
             self.wishes.remove(index);

@@ -48,11 +48,10 @@ impl Scheduler {
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id);
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
-        for (settled, into) in [
-            (&progress.finished, &mut job.finished),
-            (&progress.failed, &mut job.failed),
-            (&progress.cancelled, &mut job.cancelled),
-        ] {
+        let finished = job.fresh.intersection(&progress.finished);
+        job.fresh.subtract(&finished);
+        job.finished = finished.into();
+        for (settled, into) in [(&progress.failed, &mut job.failed), (&progress.cancelled, &mut job.cancelled)] {
             *into = job.fresh.intersection(settled);
             job.fresh.subtract(into);
         }

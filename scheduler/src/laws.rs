@@ -39,16 +39,24 @@ impl Law {
         Self { end_s: left_s, alive, undisturbed, suspended_s: None }
     }
 
-    /// The probability that it is done `at_s` from now.
-    pub(crate) fn done_by(&self, at_s: f64, curves: &Curves) -> f64 {
-        if at_s < self.end_s {
-            return 0.0;
+    /// Multiplies each of `values` with the probability that it is not done at that one of these times, in seconds from
+    /// now.
+    pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {
+        let late = at_s.iter().zip(values).filter(|(at_s, _)| **at_s >= self.end_s);
+        let suspended = |since_s: f64| curves.resumption.alive(since_s);
+        match self.suspended_s {
+            None => {
+                for (at_s, value) in late {
+                    *value *= 1.0 - self.alive * (1.0 - (1.0 - self.undisturbed) * suspended(at_s - self.end_s));
+                }
+            }
+            Some(already_s) => {
+                let so_far = suspended(already_s);
+                for (at_s, value) in late {
+                    let still = suspended(already_s + (at_s - self.end_s)) / so_far;
+                    *value *= 1.0 - self.alive * (1.0 - still);
+                }
+            }
         }
-        let since_s = at_s - self.end_s;
-        let suspended = match self.suspended_s {
-            None => (1.0 - self.undisturbed) * curves.resumption.alive(since_s),
-            Some(already_s) => curves.resumption.alive(already_s + since_s) / curves.resumption.alive(already_s),
-        };
-        self.alive * (1.0 - suspended)
     }
 }

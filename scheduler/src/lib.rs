@@ -4,13 +4,17 @@
 
 mod ahead;
 mod attempts;
+mod books;
+mod dense;
 mod dispatch;
 pub mod effect;
 pub mod event;
 pub mod experience;
 mod explain;
+mod few;
 mod fleet;
 mod foresight;
+mod gathered;
 mod host;
 mod host_events;
 mod job;

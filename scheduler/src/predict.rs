@@ -36,8 +36,7 @@ pub(crate) struct Server {
 impl Server {
     /// How many tasks it completes by then.
     fn by(&self, at_s: f64) -> u64 {
-        // Below zero counts as zero.
-        ((at_s - self.free_s) / self.task_s) as u64
+        (((at_s - self.free_s) / self.task_s) as i64).max(0) as u64
     }
 }
 

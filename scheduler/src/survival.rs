@@ -24,12 +24,10 @@ impl LifeTable {
 
     /// Something was seen from one age to another (seconds), and ended then or went out of sight.
     pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
-        for (class, start_s) in EDGES_S.iter().enumerate() {
+        let begun = EDGES_S.iter().enumerate().take_while(|(_, start_s)| **start_s < to_s);
+        for (class, start_s) in begun.skip(class_of(from_s)) {
             let end_s = EDGES_S.get(class + 1).copied().unwrap_or(f64::INFINITY);
-            let seen_s = to_s.min(end_s) - from_s.max(*start_s);
-            if seen_s > 0.0 {
-                self.exposure_s[class] += seen_s;
-            }
+            self.exposure_s[class] += (to_s.min(end_s) - from_s.max(*start_s)).max(0.0);
         }
         if ended {
             self.events[class_of(to_s)] += 1.0;
@@ -48,16 +46,17 @@ impl LifeTable {
 
     /// The survival curve that follows.
     pub fn curve(&self) -> Curve {
-        let mut hazard = Vec::with_capacity(ENTRIES);
-        let (mut sum, mut class) = (0.0, 0);
+        let (mut hazard, mut sum, mut next) = (vec![0.0; ENTRIES], 0.0, 0);
         let rate = |class: usize| self.events[class] / self.exposure_s[class];
-        for entry in 0..ENTRIES {
-            hazard.push(sum);
+        for class in 0..CLASSES {
             // Classes begin at multiples of the step, so that nothing is lost by the table.
-            while EDGES_S.get(class + 1).is_some_and(|edge| *edge <= entry as f64 * STEP_S) {
-                class += 1;
+            let end = EDGES_S.get(class + 1).map_or(ENTRIES, |edge_s| (edge_s / STEP_S) as usize);
+            let more = rate(class) * STEP_S;
+            for entry in &mut hazard[next..end] {
+                *entry = sum;
+                sum += more;
             }
-            sum += rate(class) * STEP_S;
+            next = end;
         }
         Curve { hazard, last_rate: rate(CLASSES - 1) }
     }
@@ -84,9 +83,11 @@ impl Curve {
     /// The hazard cumulated from age 0 to `age_s`.
     pub fn hazard(&self, age_s: f64) -> f64 {
         let at = age_s.max(0.0) / STEP_S;
-        let low = (at as usize).min(ENTRIES - 1);
+        // Conversions from and to what is smaller than 64 bits are much cheaper.
+        let entry = (at as i32).min(ENTRIES as i32 - 1);
+        let low = entry as usize;
         let slope = self.hazard.get(low + 1).map_or(self.last_rate * STEP_S, |next| next - self.hazard[low]);
-        self.hazard[low] + (at - low as f64) * slope
+        self.hazard[low] + (at - f64::from(entry)) * slope
     }
 
     /// The probability that what has lasted `age_s` lasts for `more_s` more.
@@ -99,12 +100,9 @@ impl Curve {
         (factor * (self.hazard(age_s) - self.hazard(age_s + more_s))).exp()
     }
 
-    /// The mean life of something new, in seconds.
-    pub fn mean_s(&self) -> f64 {
-        let alive = |entry: &f64| (-entry).exp();
-        let (first, last) = (alive(&self.hazard[0]), alive(&self.hazard[ENTRIES - 1]));
-        let inner: f64 = self.hazard.iter().map(alive).sum();
-        STEP_S * (inner - 0.5 * (first + last)) + last / self.last_rate.max(1e-12)
+    /// The survival of something new.
+    pub(crate) fn tabulated(&self) -> Tabulated {
+        Tabulated { alive: self.hazard.iter().map(|hazard| (-hazard).exp()).collect(), last_rate: self.last_rate }
     }
 }
 
@@ -112,19 +110,24 @@ impl Curve {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tabulated {
     alive: Vec<f64>,
+    /// Beyond the last one.
+    last_rate: f64,
 }
 
 impl Tabulated {
-    /// The table of a curve. Nothing is told apart beyond its end, which is some hours.
-    pub(crate) fn of(curve: &Curve) -> Self {
-        Self { alive: (0..ENTRIES).map(|entry| curve.survival(0.0, entry as f64 * STEP_S)).collect() }
+    /// The mean life of something new, in seconds.
+    pub(crate) fn mean_s(&self) -> f64 {
+        let (first, last) = (self.alive[0], self.alive[ENTRIES - 1]);
+        let inner: f64 = self.alive.iter().sum();
+        STEP_S * (inner - 0.5 * (first + last)) + last / self.last_rate.max(1e-12)
     }
 
-    /// The probability that something new lasts for `age_s`.
+    /// The probability that something new lasts for `age_s`. Nothing is told apart beyond the table's end, which is
+    /// some hours.
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
         let at = (age_s / STEP_S).clamp(0.0, (ENTRIES - 2) as f64 + 0.999_999);
-        let low = at as usize;
-        let part = at - low as f64;
+        let entry = at as i32;
+        let (low, part) = (entry as usize, at - f64::from(entry));
         self.alive[low] + part * (self.alive[low + 1] - self.alive[low])
     }
 }
@@ -148,7 +151,7 @@ mod tests {
             let exact = f64::exp(-more_s / 500.0);
             assert!((curve.survival(age_s, more_s) - exact).abs() < 1e-12, "{age_s} + {more_s}");
         }
-        assert!((curve.mean_s() - 500.0).abs() < 0.1, "{}", curve.mean_s());
+        assert!((curve.tabulated().mean_s() - 500.0).abs() < 0.1, "{}", curve.tabulated().mean_s());
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn a_table_agrees_with_its_curve() {
         let curve = seen(&[(5.0, true), (300.0, true), (4_000.0, true), (90_000.0, true)]).curve();
-        let table = Tabulated::of(&curve);
+        let table = curve.tabulated();
         for age_s in [0.0, 7.0, 100.0, 1_234.5, 15_000.0] {
             assert!((table.alive(age_s) - curve.survival(0.0, age_s)).abs() < 0.05, "at {age_s}");
         }

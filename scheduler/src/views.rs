@@ -86,12 +86,12 @@ impl Scheduler {
     /// The job's tasks in this state.
     pub fn tasks_in(&self, job: JobId, state: TaskState) -> Option<IdSet> {
         let job = self.jobs.table.get(&job)?;
-        let recorded = || job.records.iter().filter(|(_, record)| record.state() == state).map(|(index, _)| *index);
+        let recorded = || job.records.iter().filter(|(_, record)| record.state() == state).map(|(index, _)| index);
         Some(match state {
             TaskState::Disclosed => IdSet::new(),
             TaskState::Waiting => waiting(job),
             TaskState::Running | TaskState::Suspended => recorded().collect(),
-            TaskState::Finished => job.finished.clone(),
+            TaskState::Finished => job.finished.set(),
             TaskState::Failed => job.failed.clone(),
             TaskState::Cancelled => job.cancelled.clone(),
         })
@@ -125,7 +125,7 @@ impl Scheduler {
 
     /// The hosts that were ever heard of, or awaited, in this incarnation.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.hosts.table.keys().copied()
+        self.hosts.table.keys()
     }
 
     /// The host; none where it was never heard of or awaited in this incarnation.
@@ -140,7 +140,7 @@ impl Scheduler {
             draining: host.draining,
             slots: host.slots,
             speed: host.speed,
-            attempts: host.books.keys().copied().collect(),
+            attempts: host.books.attempts().collect(),
             finished: host.finished,
             lost: host.lost,
         })
@@ -148,7 +148,7 @@ impl Scheduler {
 
     /// What was learned of hosts so far, with what goes on now.
     pub fn experience(&self) -> Experience {
-        let hosts = self.hosts.table.values().map(|host| &**host);
+        let hosts = self.hosts.table.values();
         let up = hosts.filter(|host| host.heard.is_some() && host.liveness != Liveness::Lost);
         self.foresight.upto(up, self.now)
     }
@@ -185,7 +185,7 @@ impl Scheduler {
             let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves().stretch;
             let task_s = task_s.max(1e-6);
             let expected = |load| self.foresight.expected_s(host, load, work_s, start_cost, now);
-            let busy = host.books.values().map(expected);
+            let busy = host.books.loads().map(expected);
             let free = std::iter::repeat_n(0.0, host.free_slots());
             servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
         }

@@ -147,7 +147,7 @@ impl Core {
             ..Job::new(restored.spec, view.user, view.submitted)
         };
         self.jobs.insert(job, entry);
-        self.step(Event::JobRestored { job, bag, progress: restored.progress })
+        self.step(Event::JobRestored { job, bag, progress: Box::new(restored.progress) })
     }
 
     /// Stops the tasks (none given: all) of a job, and says how many were affected.

@@ -239,7 +239,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
     };
     let bag = Bag { tasks: IdSet::from_range(1, 3), rules: Rules { policy: "GONE".into(), ..Rules::default() } };
     let mut effects = Vec::new();
-    let event = Event::JobRestored { job: JobId(1), bag, progress };
+    let event = Event::JobRestored { job: JobId(1), bag, progress: Box::new(progress) };
     w.scheduler.step(w.now, event, &mut effects);
     assert_eq!(w.books(HostId(1)), [attempt(7)]);
     assert_eq!(w.task_state(JobId(1), 3), TaskState::Finished);

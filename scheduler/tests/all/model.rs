@@ -613,7 +613,11 @@ impl Model {
                 attempts: job.started,
                 duplicates: job.duplicates,
             };
-            Event::JobRestored { job: *id, bag: Bag { tasks: set(&job.all), rules: job.rules.clone() }, progress }
+            Event::JobRestored {
+                job: *id,
+                bag: Bag { tasks: set(&job.all), rules: job.rules.clone() },
+                progress: Box::new(progress),
+            }
         };
         self.jobs.iter().map(restore).collect()
     }

@@ -266,7 +266,7 @@ impl<'a, 'r> Live<'a, 'r> {
     fn on_change(&mut self, change: Change) {
         let place = change.host as usize;
         let host = &mut self.sim.hosts[place];
-        let before = self.world.courses[place].stretches[host.stretch as usize];
+        let before = &self.world.courses[place].stretches[host.stretch as usize];
         host.stretch = change.stretch;
         let after = self.stretch(place);
         match (before.up, after.up) {
@@ -275,7 +275,7 @@ impl<'a, 'r> Live<'a, 'r> {
                 self.sim.hosts[place].missed_at = NEVER;
                 self.join(place);
             }
-            (true, true) => self.on_turned(place, &after),
+            (true, true) => self.on_turned(place, after),
             (false, false) => {}
         }
     }
@@ -326,7 +326,7 @@ impl<'a, 'r> Live<'a, 'r> {
             !stopped
         });
         let stretch = self.stretch(place);
-        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
+        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(stretch, self.now)).collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
         self.hear(place, said);
@@ -337,19 +337,20 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// An attempt has done its work, and its host delivers it.
     fn on_done(&mut self, number: u32, at: Time) {
-        let attempt = self.sim.attempts[number as usize];
+        let attempt = &self.sim.attempts[number as usize];
         if attempt.end.is_some() || attempt.done_at != at {
             return;
         }
-        let late = self.sim.tasks[task(attempt.id)].done;
+        let (id, place) = (attempt.id, attempt.host as usize);
+        let stretch = self.stretch(place);
+        let ran = attempt.ran(stretch, self.now);
+        let late = self.sim.tasks[task(id)].done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
-        let (place, stretch) = (attempt.host as usize, self.stretch(attempt.host as usize));
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
-        let ran = attempt.ran(&stretch, self.now);
-        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
+        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(stretch) {
             // What the heartbeat would have said goes along.
-            let done = Held { attempt: attempt.id, phase: Phase::Ended, ran, progress: Some(1.0) };
+            let done = Held { attempt: id, phase: Phase::Ended, ran, progress: Some(1.0) };
             self.hear(place, vec![done]);
         }
         if self.sim.hosts[place].held.is_empty() {
@@ -357,7 +358,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         self.pace(place);
         let (host, outcome) = (self.id(place), Ending::Succeeded);
-        self.step(Event::AttemptEnded { host, attempt: attempt.id, outcome, ran });
+        self.step(Event::AttemptEnded { host, attempt: id, outcome, ran });
     }
 
     fn step(&mut self, event: Event) {
@@ -462,7 +463,7 @@ impl<'a, 'r> Live<'a, 'r> {
             (host.busy_since, host.beat_at) = (now, NEVER);
         }
         host.held.push(number);
-        let news = host.has_news(&stretch);
+        let news = host.has_news(stretch);
         self.pace(place);
         if self.run.every_heartbeat || news && self.reports(place) {
             self.plan_beat(place);
@@ -498,15 +499,15 @@ impl<'a, 'r> Live<'a, 'r> {
     /// An attempt is over on its host: what it had is counted, and what it shipped is kept.
     fn finish(&mut self, number: u32, fate: Fate) {
         let now = self.now;
-        let attempt = self.sim.attempts[number as usize];
-        if self.run.checkpoint && fate != Fate::Delivered {
-            let shipped = self.shipped(&attempt);
-            let part = &mut self.sim.tasks[task(attempt.id)].part;
-            *part = part.max(shipped);
-        }
+        let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
         let at = self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, now);
         let cpu_s = attempt.cpu_s(at, now);
+        if self.run.checkpoint && fate != Fate::Delivered {
+            let (shipped, task) = (self.shipped(attempt), task(attempt.id));
+            let part = &mut self.sim.tasks[task].part;
+            *part = part.max(shipped);
+        }
         self.outcome.cpu_s += cpu_s;
         if fate != Fate::Delivered {
             self.outcome.wasted_cpu_s += cpu_s;
@@ -565,8 +566,8 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
-    fn stretch(&self, place: usize) -> Stretch {
-        self.world.courses[place].stretches[self.sim.hosts[place].stretch as usize]
+    fn stretch(&self, place: usize) -> &'a Stretch {
+        &self.world.courses[place].stretches[self.sim.hosts[place].stretch as usize]
     }
 
     fn id(&self, place: usize) -> HostId {

@@ -27,7 +27,7 @@ pub struct ExclPred {
 
 impl ExclPred {
     pub(super) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
-        if plan.forecast.is_none_or(|old| scene.finished >= old.next) {
+        if plan.forecast.is_none_or(|old| scene.finished() >= old.next) {
             plan.forecast = self.forecast(scene).or(plan.forecast);
         }
         plan.review = plan.forecast.map(|f| f.reverts).filter(|at| *at > scene.now);
@@ -35,19 +35,19 @@ impl ExclPred {
 
     fn forecast(self, scene: &Scene<'_>) -> Option<Forecast> {
         let fleet = &scene.hosts.index;
-        let (work_s, hosts) = (scene.work_s?, fleet.usable_slots);
+        let (work_s, hosts) = (scene.work_s()?, fleet.usable_slots);
         let (rate, mean_speed) = (fleet.fleet.mean_rate()?, fleet.fleet.speed_mean_sd().0);
-        let finish = scene.now + predict::makespan(scene.unsettled, hosts, work_s, rate, scene.settings.start_cost)?;
+        let finish = scene.now + predict::makespan(scene.unsettled(), hosts, work_s, rate, scene.settings.start_cost)?;
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
         let reverts = Time(finish.0.saturating_sub(early.0));
         let task = scene.settings.start_cost + Span::from_secs_f64(work_s / rate);
-        Some(Forecast { finish, reverts, task, next: scene.finished + hosts })
+        Some(Forecast { finish, reverts, task, next: scene.finished() + hosts })
     }
 
     /// Until when a host must be able to finish a task, while that is asked for.
     fn deadline(scene: &Scene<'_>, plan: &Plan) -> Option<(Time, f64)> {
         let forecast = plan.forecast.filter(|forecast| scene.now < forecast.reverts)?;
-        Some((forecast.finish, scene.work_s?))
+        Some((forecast.finish, scene.work_s()?))
     }
 
     /// The ready hosts that would be done in time, the fastest first.

@@ -1,11 +1,13 @@
 //! On which ready host does the next task start, or on none yet? One file per answer; this one has what they share.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{HostId, Span, Speed, Time};
 
 use crate::host::{Host, Hosts};
+use crate::job::Job;
 use crate::plan::Plan;
 use crate::settings::Settings;
 
@@ -43,40 +45,60 @@ pub enum Placement {
 /// The hosts with a free slot, in every order that an answer asks for.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
-    by_since: BTreeSet<(Time, HostId)>,
+    /// The only one, where it became so alone: while tasks wait, each host that has room is taken at once.
+    alone: Option<(HostId, Time, Speed)>,
+    by_since: BTreeMap<(Time, HostId), Speed>,
     /// How many hosts have ever become ready.
     pub(crate) arrivals: u64,
-    by_speed: BTreeSet<(Reverse<Speed>, Time, HostId)>,
+    /// Kept from when it is first asked for.
+    by_speed: OnceCell<BTreeSet<(Reverse<Speed>, Time, HostId)>>,
 }
 
 impl ReadyHosts {
     pub(crate) fn insert(&mut self, host: HostId, since: Time, speed: Speed) {
         self.arrivals += 1;
-        self.by_since.insert((since, host));
-        self.by_speed.insert((Reverse(speed), since, host));
+        if self.is_empty() {
+            self.alone = Some((host, since, speed));
+            return;
+        }
+        for (host, since, speed) in self.alone.take().into_iter().chain([(host, since, speed)]) {
+            self.by_since.insert((since, host), speed);
+            if let Some(by_speed) = self.by_speed.get_mut() {
+                by_speed.insert((Reverse(speed), since, host));
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, host: HostId, since: Time, speed: Speed) {
+        if self.alone.take_if(|alone| alone.0 == host).is_some() {
+            return;
+        }
         self.by_since.remove(&(since, host));
-        self.by_speed.remove(&(Reverse(speed), since, host));
+        if let Some(by_speed) = self.by_speed.get_mut() {
+            by_speed.remove(&(Reverse(speed), since, host));
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.by_since.is_empty()
+        self.alone.is_none() && self.by_since.is_empty()
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.by_since.len() as u64
+        self.by_since.len() as u64 + u64::from(self.alone.is_some())
     }
 
     /// The one ready for longest first.
     pub(crate) fn by_since(&self) -> impl Iterator<Item = HostId> + '_ {
-        self.by_since.iter().map(|(_, host)| *host)
+        let alone = self.alone.iter().map(|(host, ..)| *host);
+        alone.chain(self.by_since.keys().map(|(_, host)| *host))
     }
 
     /// The fastest first; of equals the one ready for longest.
     pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
-        self.by_speed.iter().map(|(speed, _, host)| (speed.0, *host))
+        let alone = self.alone.iter().map(|(host, _, speed)| (*speed, *host));
+        let of = |((since, host), speed): (&(Time, HostId), &Speed)| (Reverse(*speed), *since, *host);
+        let by_speed = self.by_speed.get_or_init(|| self.by_since.iter().map(of).collect());
+        alone.chain(by_speed.iter().map(|(speed, _, host)| (speed.0, *host)))
     }
 }
 
@@ -86,17 +108,30 @@ pub(crate) struct Scene<'a> {
     pub(crate) now: Time,
     pub(crate) settings: &'a Settings,
     pub(crate) hosts: &'a Hosts,
-    /// Tasks of the job that wait for a first or another attempt.
-    pub(crate) waiting: u64,
-    /// Tasks of the job that are not settled.
-    pub(crate) unsettled: u64,
-    /// Tasks of the job that are finished.
-    pub(crate) finished: u64,
-    /// Work of one task, in seconds on a host of speed 1, where it is known.
-    pub(crate) work_s: Option<f64>,
+    pub(crate) job: &'a Job,
 }
 
 impl Scene<'_> {
+    /// Tasks of the job that wait for a first or another attempt.
+    fn waiting(&self) -> u64 {
+        self.job.waiting() + self.job.wishes.primaries()
+    }
+
+    /// Tasks of the job that are not settled.
+    fn unsettled(&self) -> u64 {
+        self.job.unsettled()
+    }
+
+    /// Tasks of the job that are finished.
+    fn finished(&self) -> u64 {
+        self.job.finished.len()
+    }
+
+    /// Work of one task, in seconds on a host of speed 1, where it is known.
+    fn work_s(&self) -> Option<f64> {
+        self.job.task_work_s()
+    }
+
     /// How long a task takes on a free slot of this speed, the start included.
     pub(crate) fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
         self.settings.start_cost + Span::from_secs_f64(work_s / speed.factor())
@@ -104,6 +139,11 @@ impl Scene<'_> {
 }
 
 impl Placement {
+    /// Whether [`Self::prepare`] does anything.
+    pub(crate) fn prepares(self) -> bool {
+        matches!(self, Placement::PriCrWait(_) | Placement::ExclPred(_))
+    }
+
     /// Brings the job's plan up to date before hosts are proposed.
     pub(crate) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
         match self {
@@ -128,12 +168,11 @@ impl Placement {
 
     /// How many ready hosts it would take, one after the other.
     pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
-        let ready = scene.hosts.index.ready.by_speed();
         match self {
             Placement::PriCrWait(_) if !plan.waited => 0,
             Placement::ExclS(answer) => answer.fast(scene).count() as u64,
             Placement::ExclPred(_) => ExclPred::in_time(scene, plan).count() as u64,
-            _ => ready.count() as u64,
+            _ => scene.hosts.index.ready.len(),
         }
     }
 

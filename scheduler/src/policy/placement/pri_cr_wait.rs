@@ -20,13 +20,13 @@ impl PriCrWait {
     pub(super) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
         let ready = scene.hosts.index.ready.len() as f64;
         let until = plan.entered + self.wait;
-        plan.waited |= scene.now >= until || ready >= self.ratio * scene.waiting as f64;
+        plan.waited |= scene.now >= until || ready >= self.ratio * scene.waiting() as f64;
         plan.review = (!plan.waited).then_some(until);
     }
 
     pub(super) fn objection(self, scene: &Scene<'_>, plan: &Plan) -> Option<String> {
         let left = (plan.entered + self.wait).since(scene.now);
-        let enough = (self.ratio * scene.waiting as f64).ceil();
+        let enough = (self.ratio * scene.waiting() as f64).ceil();
         (!plan.waited).then(|| format!("collects ready hosts for {left} more, or until {enough} are ready"))
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option
 
 /// The free slots, the best one first.
 pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
-    let work_s = scene.work_s.unwrap_or(0.0);
+    let work_s = scene.work_s().unwrap_or(0.0);
     let rank = |host: &Host| match host.record {
         Some(record) => (record.interval_work_s >= work_s, record.rate),
         None => lately(host).map_or((true, host.speed.factor()), |(work, rate)| (work >= work_s, rate)),

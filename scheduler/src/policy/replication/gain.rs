@@ -56,6 +56,8 @@ pub(crate) struct Search<'a> {
 pub(crate) struct Gains<'a> {
     search: Search<'a>,
     step_s: f64,
+    /// The points of time.
+    at_s: Row,
     open: Vec<Open>,
     /// For each task, the odds that it is not done.
     odds: Vec<Row>,
@@ -64,14 +66,13 @@ pub(crate) struct Gains<'a> {
 }
 
 impl<'a> Gains<'a> {
-    pub(crate) fn new(search: Search<'a>) -> Self {
+    /// A search among so many tasks.
+    pub(crate) fn new(tasks: usize, search: Search<'a>) -> Self {
         let end_s = search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
         let step_s = (end_s - search.begin_s) / POINTS as f64;
-        Self { search, step_s, open: Vec::new(), odds: Vec::new(), done: [1.0; POINTS] }
-    }
-
-    fn at_s(&self, point: usize) -> f64 {
-        self.search.begin_s + (point as f64 + 0.5) * self.step_s
+        let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
+        let (open, odds) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
+        Self { search, step_s, at_s, open, odds, done: [1.0; POINTS] }
     }
 
     /// One more task, with the laws of its live attempts.
@@ -81,12 +82,11 @@ impl<'a> Gains<'a> {
             first_s = first_s.min(law.end_s);
             self.multiply(&mut undone, &law);
         }
-        let left = open.left;
-        let mut odds = [0.0; POINTS];
-        for point in 0..POINTS {
-            let undone = (undone[point] * self.unsaved(self.at_s(point), first_s, left)).min(1.0 - CERTAIN);
-            self.done[point] *= 1.0 - undone;
-            odds[point] = undone / (1.0 - undone);
+        let mut odds = self.unsaved(first_s, open.left);
+        for ((odds, done), undone) in odds.iter_mut().zip(&mut self.done).zip(undone) {
+            let undone = (undone * *odds).min(1.0 - CERTAIN);
+            *done *= 1.0 - undone;
+            *odds = undone / (1.0 - undone);
         }
         self.open.push(open);
         self.odds.push(odds);
@@ -95,26 +95,27 @@ impl<'a> Gains<'a> {
     /// Takes from each probability that this attempt is done by then.
     fn multiply(&self, row: &mut Row, law: &Law) {
         let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5).ceil().max(0.0) as usize;
-        for (point, value) in row.iter_mut().enumerate().skip(first) {
-            *value *= 1.0 - law.done_by(self.at_s(point), self.search.curves);
-        }
+        let first = first.min(POINTS);
+        law.multiply_undone(&self.at_s[first..], &mut row[first..], self.search.curves);
     }
 
-    /// The probability that no later copy of a task has saved it: certain until one could have, then falling until the
-    /// task would have been missed, and vanishing beyond.
-    fn unsaved(&self, at_s: f64, first_s: f64, left: f64) -> f64 {
+    /// The probabilities that no later copy of a task has saved it: certain until one could have, then falling until
+    /// the task would have been missed, and vanishing beyond.
+    fn unsaved(&self, first_s: f64, left: f64) -> Row {
         const LEFT: f64 = 0.5;
         let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
         let missed_s = first_s + if self.search.keeps { notice_s + start_s } else { could_s };
-        if at_s <= could_s {
-            1.0
-        } else if at_s <= missed_s {
-            1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
-        } else {
-            LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp()
-        }
+        self.at_s.map(|at_s| {
+            if at_s <= could_s {
+                1.0
+            } else if at_s <= missed_s {
+                1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
+            } else {
+                LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp()
+            }
+        })
     }
 
     /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that of a copy with so much
@@ -169,7 +170,7 @@ mod tests {
     /// Hosts that never fail and whose owners hardly ever come.
     fn calm() -> Curves {
         let never = LifeTable::prior(1e-9, 1.0);
-        Experience { failure: never, suspension: never, ..Experience::default() }.curves()
+        Experience { failure: never, suspension: never, ..Experience::default() }.common().curves()
     }
 
     fn law(left_s: f64, suspended: bool, curves: &Curves) -> Law {
@@ -178,7 +179,7 @@ mod tests {
 
     fn search(curves: &Curves, last_s: f64) -> Gains<'_> {
         let (begin_s, task_s, start_s, best_s, notice_s, keeps) = (0.0, 100.0, 0.0, 100.0, 5.0, false);
-        Gains::new(Search { curves, begin_s, last_s, task_s, start_s, best_s, notice_s, keeps })
+        Gains::new(3, Search { curves, begin_s, last_s, task_s, start_s, best_s, notice_s, keeps })
     }
 
     fn open(gains: &mut Gains<'_>, task: u32, law: Law) {

@@ -1,0 +1,99 @@
+//! A list that mostly has one entry, which lies where the list lies: nothing is allocated for it, and finding it costs no
+//! further look into memory. What is not here: what the entries mean.
+
+use std::collections::VecDeque;
+
+/// A list. Entries come and go cheaply at both ends.
+#[derive(Debug)]
+pub(crate) struct Few<T> {
+    first: Option<T>,
+    /// Empty where there is no first one.
+    rest: VecDeque<T>,
+}
+
+impl<T> Few<T> {
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.first.as_ref()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&T> {
+        if at == 0 { self.first.as_ref() } else { self.rest.get(at - 1) }
+    }
+
+    pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
+        if at == 0 { self.first.as_mut() } else { self.rest.get_mut(at - 1) }
+    }
+
+    /// Adds an entry before the one at this place, at most behind the last one.
+    pub(crate) fn insert(&mut self, at: usize, entry: T) {
+        if at > 0 && self.first.is_some() {
+            self.rest.insert((at - 1).min(self.rest.len()), entry);
+        } else if let Some(second) = self.first.replace(entry) {
+            self.rest.push_front(second);
+        }
+    }
+
+    pub(crate) fn push(&mut self, entry: T) {
+        self.insert(self.len(), entry);
+    }
+
+    pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
+        if at > 0 {
+            return self.rest.remove(at - 1);
+        }
+        std::mem::replace(&mut self.first, self.rest.pop_front())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.first.iter().chain(&self.rest)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.first.iter_mut().chain(&mut self.rest)
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self { first: None, rest: VecDeque::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_list_does(steps in proptest::collection::vec((0..3_u8, 0..6_usize, any::<u8>()), 0..60)) {
+            let (mut few, mut model) = (Few::default(), Vec::new());
+            for (step, at, value) in steps {
+                match step {
+                    0 => {
+                        few.insert(at, value);
+                        model.insert(at.min(model.len()), value);
+                    }
+                    1 => {
+                        few.push(value);
+                        model.push(value);
+                    }
+                    _ => prop_assert_eq!(few.remove(at), (at < model.len()).then(|| model.remove(at))),
+                }
+                prop_assert_eq!((few.len(), few.is_empty(), few.first()), (model.len(), model.is_empty(), model.first()));
+                prop_assert_eq!(few.get(at), model.get(at));
+                prop_assert_eq!(few.at_mut(at), model.get_mut(at));
+                prop_assert!(few.iter().eq(&model) && few.iter_mut().eq(&model));
+            }
+        }
+    }
+}
