@@ -4,6 +4,7 @@ mod availability;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;
+mod formats;
 mod grid;
 mod oracle;
 mod platform;
