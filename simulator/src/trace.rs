@@ -20,6 +20,12 @@ pub use read::read_clocks_mhz;
 /// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1).
 pub const LEAST_CPU: f64 = 0.01;
 
+/// Seconds since the Unix epoch of a date and time in ISO 8601, with `Z` or an offset from UTC (without either it is taken
+/// for UTC), from 1970 on.
+pub fn parse_date_s(text: &str) -> Option<f64> {
+    moment::Moment::parse_iso(text).map(|moment| moment.since(0))
+}
+
 /// How a set of hosts was available.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {

@@ -105,7 +105,7 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
 #[test]
 fn what_the_archive_cannot_have_is_refused_with_its_line() {
     refused(
-        |file| Trace::read_fta(file),
+        Trace::read_fta,
         &[
             ("0\t0\t1\t1\tpc\t1\t10\t20\n", 1, "8 fields where a line of this format has 9"),
             ("# h\n0\t0\t1\t1\tpc\t1\t10\t20\t0\n1\t0\t1\t1\tpc\t0\t19\t30\t0\n", 3, "overlap"),
@@ -140,7 +140,7 @@ fn avt_holds_when_hosts_are_up() {
     assert_eq!((up(0), up(1), up(2)), (vec![(0.0, 10.0), (20.0, 30.0)], vec![], vec![(5.0, 40.0)]));
     assert!(trace.hosts.iter().all(|host| host.segments.last().map(|s| s.end_s) == Some(40.0)), "down outside");
     refused(
-        |file| Trace::read_avt(file),
+        Trace::read_avt,
         &[
             ("h 1 5\n", 1, "1 intervals are announced, and 1 times follow"),
             ("h 1 5 6 7 8\n", 1, "4 times follow"),
@@ -178,7 +178,7 @@ fn a_boinc_log_says_when_the_host_was_on_and_when_tasks_ran() {
     assert_eq!(found, expected);
     assert_eq!(trace.origin_s, 1_000_000_001);
     refused(
-        |file| Trace::read_boinc(file),
+        Trace::read_boinc,
         &[
             ("1000000000 power_on\n999999999 power_off\n", 2, "before the last one"),
             ("1000000000 powr_on\n", 1, "\"powr_on\" is no event"),
@@ -240,7 +240,7 @@ fn an_afk_export_says_when_the_owner_was_there() {
         ("{\"buckets\":\n{".to_owned(), 2, "not an export"),
     ];
     for (text, line, reason) in cases {
-        refused(|file| Trace::read_activitywatch(file), &[(&text, line, reason)]);
+        refused(Trace::read_activitywatch, &[(&text, line, reason)]);
     }
 }
 
