@@ -8,5 +8,6 @@ mod formats;
 mod grid;
 mod oracle;
 mod platform;
+mod simgrid;
 mod stats;
 mod trace;
