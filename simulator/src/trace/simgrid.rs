@@ -7,10 +7,14 @@ use std::path::Path;
 
 use super::{Trace, TraceError, TracedHost};
 
+/// What a suspended host has of its speed. Not 0: tasks that compute when the speed becomes 0 go on in SimGrid (3.32) as if
+/// nothing had happened.
+const SUSPENDED: f64 = 1e-9;
+
 impl Trace {
     /// Writes `platform.xml` into `dir`, which is made where it is missing, and for each of its hosts a `state_file` and
     /// a `speed_file`. A clock rate of 1 MHz is a speed of 1 Mf. Dates are seconds since the trace's start; hosts are off
-    /// where nothing is known, and after the trace. The start in time, owners and reasons are lost.
+    /// where nothing is known, and after the trace. Where tasks are suspended the speed is a billionth. The start in time, owners and reasons are lost.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -32,16 +36,16 @@ impl Trace {
                 escaped(&host.name),
                 host.clock_mhz
             );
-            write(&state, &profile(host, |segment| u8::from(segment.up).to_string()))?;
-            write(&speed, &profile(host, |segment| if segment.ready() { segment.cpu } else { 0.0 }.to_string()))?;
+            write(&state, &profile(host, "0", |segment| u8::from(segment.up).to_string()))?;
+            write(&speed, &profile(host, &SUSPENDED.to_string(), |segment| offered(segment).to_string()))?;
         }
         platform += "  </zone>\n</platform>\n";
         write("platform.xml", &platform)
     }
 }
 
-/// A line for each change.
-fn profile(host: &TracedHost, value: impl Fn(&super::Segment) -> String) -> String {
+/// A line for each change, and one for the end of what is known.
+fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> String) -> String {
     let (mut text, mut before) = (String::new(), String::new());
     for segment in host.segments.iter().filter(|segment| segment.length_s() > 0.0) {
         let now = value(segment);
@@ -51,10 +55,12 @@ fn profile(host: &TracedHost, value: impl Fn(&super::Segment) -> String) -> Stri
         before = now;
     }
     let end_s = host.segments.last().map_or(0.0, |segment| segment.end_s);
-    if before != "0" {
-        let _ = writeln!(text, "{end_s} 0");
-    }
+    let _ = writeln!(text, "{end_s} {last}");
     text
+}
+
+fn offered(segment: &super::Segment) -> f64 {
+    if segment.ready() { segment.cpu } else { SUSPENDED }
 }
 
 fn escaped(text: &str) -> String {

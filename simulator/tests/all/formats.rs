@@ -256,8 +256,11 @@ fn simgrid_gets_a_platform_and_two_profiles_for_each_host() {
     let platform = read("platform.xml");
     let line = "<host id=\"a &amp; b\" speed=\"2400Mf\" state_file=\"host0.state\" speed_file=\"host0.speed\"/>";
     assert!(platform.contains(line), "{platform}");
-    assert_eq!((read("host0.state").as_str(), read("host0.speed").as_str()), ("0 1\n20 0\n", "0 1\n10 0.5\n20 0\n"));
-    assert_eq!((read("host1.state").as_str(), read("host1.speed").as_str()), ("0 0\n5 1\n7.25 0\n", "0 0\n"));
+    let (state, speed) = (read("host0.state"), read("host0.speed"));
+    assert_eq!((state.as_str(), speed.as_str()), ("0 1\n20 0\n", "0 1\n10 0.5\n20 0.000000001\n"));
+    let (state, speed) = (read("host1.state"), read("host1.speed"));
+    // A speed of nothing at all is none that SimGrid can suspend a task with.
+    assert_eq!((state.as_str(), speed.as_str()), ("0 0\n5 1\n7.25 0\n20 0\n", "0 0.000000001\n20 0.000000001\n"));
 }
 
 #[test]

@@ -12,10 +12,14 @@ import math
 import pathlib
 import sys
 
-from simgrid import Actor, Engine, Host, this_actor
+from simgrid import Actor, Engine, Host, HostFailureException, this_actor
 
 START_COST_S = 40.0
 HEARTBEAT_S = 60.0
+# Whoever looks comes so much too late, rather than too early.
+AFTER_S = 1e-6
+# Profiles give suspended hosts less than this.
+SUSPENDED = 1e-6
 
 directory, start_s, tasks, flops = pathlib.Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 
@@ -33,7 +37,7 @@ class Grid:
 
     def look(self, host):
         """A host that is up and idle is ready as long as its processor gives anything."""
-        usable = host in self.up and host not in self.busy and Host.by_name(host).available_speed > 0
+        usable = host in self.up and host not in self.busy and Host.by_name(host).available_speed > SUSPENDED
         if usable:
             self.ready.setdefault(host, Engine.clock)
         else:
@@ -67,7 +71,7 @@ def task(host):
 
 
 def presence(host):
-    """Lives while its host is up, and is started again with it."""
+    """Lives while its host is up."""
     Actor.self().daemonize()
     this_actor.on_exit(lambda failed: went_down(host))
     grid.up.add(host)
@@ -89,13 +93,15 @@ def went_down(host):
 def watch(host, dates):
     """Looks at a host whenever its profiles say that something changes."""
     for date in dates:
-        if date > Engine.clock:
-            this_actor.sleep_until(date)
         # What happens to the host and its actors at this date comes first.
-        for _ in range(4):
-            this_actor.yield_()
+        this_actor.sleep_until(date + AFTER_S)
         if host in grid.lost:
             Actor.create("heartbeat", Host.by_name("master"), miss, host, grid.lost[host])
+        if host not in grid.up:
+            try:
+                Actor.create("presence", Host.by_name(host), presence, host)
+            except HostFailureException:
+                pass  # It is still down.
         grid.look(host)
         grid.dispatch()
 
@@ -107,9 +113,7 @@ def miss(host, at):
 
 
 def submit():
-    this_actor.sleep_until(start_s)
-    for _ in range(8):
-        this_actor.yield_()
+    this_actor.sleep_until(start_s + 2 * AFTER_S)
     grid.waiting = tasks
     grid.dispatch()
 
@@ -127,7 +131,6 @@ grid = Grid()
 names = [line.split('"')[1] for line in platform.splitlines() if line.strip().startswith("<host ")]
 ORDER = {name: place for place, name in enumerate(names)}
 for place, name in enumerate(names):
-    Actor.create("presence", Host.by_name(name), presence, name).set_auto_restart(True)
     changes = sorted(dates(f"host{place}.state") | dates(f"host{place}.speed"))
     Actor.create("watch", Host.by_name("master"), watch, name, changes)
 Actor.create("submit", Host.by_name("master"), submit)
