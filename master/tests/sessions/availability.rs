@@ -58,8 +58,9 @@ async fn a_long_record_comes_in_portions_and_whole() {
     let mut worker = master.worker(&identity, Vec::new()).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let at = |s: u64| Time(Span::from(now).0) - Span::from_secs(30_000 - s);
-    let stretch =
-        |n: u64| Stretch::of(at(10 * n), at(10 * n + 10), OwnerState::Away, if n % 2 == 0 { 0.25 } else { 1.0 });
+    let stretch = |n: u64| {
+        Stretch::of(at(10 * n), at(10 * n + 10), OwnerState::Away, if n.is_multiple_of(2) { 0.25 } else { 1.0 })
+    };
     for batch in 0..3 {
         worker.record(batch, (0..900).map(|n| stretch(batch * 900 + n)).collect()).await;
     }

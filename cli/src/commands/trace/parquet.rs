@@ -56,7 +56,7 @@ pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
     for host in &trace.hosts {
         let name = ByteArray::from(host.name.as_str());
         for (segment, note) in host.noted() {
-            rows.add(&name, trace.origin_s, &segment, note);
+            rows.add(&name, trace.origin_s, &segment, &note);
             if rows.start.len() >= GROUP {
                 rows.write(writer.next_row_group()?)?;
                 rows = Columns::default();
@@ -70,7 +70,7 @@ pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
 }
 
 impl Columns {
-    fn add(&mut self, host: &ByteArray, origin_s: i64, segment: &Segment, note: Note) {
+    fn add(&mut self, host: &ByteArray, origin_s: i64, segment: &Segment, note: &Note) {
         let millis = |s: f64| origin_s * 1_000 + (s * 1_000.0).round() as i64;
         self.host.push(host.clone());
         self.start.push(millis(segment.start_s));
