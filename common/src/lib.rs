@@ -4,6 +4,7 @@
 //! What is not here: input and output, async, clocks and randomness. Every value is made from arguments.
 
 pub mod attempt;
+pub mod availability;
 pub mod checkpoint;
 pub mod content;
 pub mod host;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Stream;
+use crate::availability::Stretch;
 use crate::checkpoint::Saved;
 use crate::content::BlobRef;
 use crate::host::HostFacts;
@@ -12,6 +13,7 @@ use crate::ids::{AttemptId, HostId, JobId, TaskId};
 use crate::path::PortablePath;
 use crate::time::{Span, Time};
 use crate::token::Role;
+use crate::units::Speed;
 
 macro_rules! states {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -343,6 +345,21 @@ pub struct DuplicateView {
     pub host: String,
     /// Why it was started.
     pub why: String,
+}
+
+/// Some of what is recorded of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AvailabilityView {
+    /// The host's name.
+    pub host: String,
+    /// How fast it is.
+    pub speed: Speed,
+    /// Since when it is recorded, whatever was asked for; nothing where it never was.
+    pub known_since: Option<Time>,
+    /// Whether its worker is connected: then what comes after the last stretch may just not have arrived.
+    pub connected: bool,
+    /// The oldest first.
+    pub stretches: Vec<Stretch>,
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub struct Config {
     pub prefetch: Interval,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
+    /// For so many days it is kept how hosts were available; 0: it is not kept at all.
+    pub availability_days: u32,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
@@ -93,6 +95,7 @@ impl Default for Config {
             lease: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
             content_grace: seconds(60 * 60),
+            availability_days: 90,
             max_blob_bytes: 64 << 30,
             record: None,
         }

@@ -1,4 +1,5 @@
-//! Removes content that no job needs any more: of forgotten jobs, and what was sent for a submission that never came.
+//! Removes what nobody needs any more: content of forgotten jobs or of submissions that never came, and what was recorded
+//! of hosts long ago.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,6 +19,13 @@ pub(crate) async fn serve(state: Arc<State>) {
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
+        // One host at a time, so that nobody waits long.
+        let Ok(hosts) = state.core.ask(|core| Ok(core.host_names())).await else { return };
+        for (host, _) in hosts {
+            if state.core.ask(move |core| core.trim_availability(host)).await.is_err() {
+                return;
+            }
+        }
         let blobs = state.blobs.clone();
         let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;
         let old = match old.map_err(std::io::Error::other).and_then(|listed| listed) {

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+#[path = "sessions/availability.rs"]
+mod availability;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -72,12 +72,8 @@ fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -
 /// FCFS with so many tasks on 10,000 hosts that are always there.
 fn completions(tasks: u32) {
     let always = Segment { start_s: 0.0, end_s: 1e9, up: true, cpu: 1.0 };
-    let host = |n: u32| TracedHost {
-        name: format!("h{n}"),
-        clock_mhz: 600.0 + f64::from(n * 7_919 % 2_400),
-        segments: vec![always],
-    };
-    let world = World::new(&Trace { hosts: (0..10_000).map(host).collect() });
+    let host = |n: u32| TracedHost::new(format!("h{n}"), 600.0 + f64::from(n * 7_919 % 2_400), vec![always]);
+    let world = World::new(&Trace { hosts: (0..10_000).map(host).collect(), ..Trace::default() });
     let mut simulator = Simulator::default();
     let rate = |_| {
         let began = clock();

@@ -3,12 +3,16 @@
 
 mod calibration;
 mod failure;
+mod figures;
 mod fit;
+mod hours;
 mod interval;
 mod power;
 
 pub use calibration::{Calibration, Statistic, calibration};
+pub use figures::figures;
 pub use fit::{Lognormal, Weibull};
+pub use hours::Hour;
 
 use std::collections::BTreeMap;
 
@@ -38,8 +42,12 @@ pub struct Stats {
     /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1; none where no task
     /// could start early enough to tell.
     pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
-    /// Coefficient of variation of the power of all hosts together, over stretches of five minutes.
+    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1.
+    pub power_mean: f64,
+    /// Its coefficient of variation.
     pub power_cv: f64,
+    /// How it differs between the hours of a day: in UTC, or from the trace's start where nobody knows when that was.
+    pub by_hour: Vec<Hour>,
 }
 
 /// How long something lasts. Stretches that the trace's ends cut off count as they are.
@@ -69,13 +77,17 @@ pub fn stats(trace: &Trace) -> Stats {
         count.add(trace, window, f64::from(task_s));
         (task_s, count.share())
     });
+    let power = power::per_step(trace, window, POWER_STEP_S);
+    let mean_mhz_s = power.iter().sum::<f64>() / power.len().max(1) as f64;
     Stats {
         hosts: trace.hosts.len(),
         segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
         availability: of(true),
         unavailability: of(false),
         failure_by_task_s: failures.into(),
-        power_cv: power::variation(&power::per_step(trace, window, POWER_STEP_S)),
+        power_mean: mean_mhz_s / POWER_STEP_S / common::units::REFERENCE_MHZ,
+        power_cv: power::variation(&power),
+        by_hour: hours::by_hour(trace),
     }
 }
 

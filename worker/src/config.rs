@@ -21,6 +21,10 @@ pub struct Config {
     pub grace_ms: u64,
     /// How often each of the owner's switches is looked at, in milliseconds, where the system does not tell.
     pub owner_poll_ms: u64,
+    /// How often the processors are looked at and the host's availability is noted, in milliseconds.
+    pub look_every_ms: u64,
+    /// How many stretches of availability are kept here until the master has them; 0: none is noted at all.
+    pub record_limit: u32,
     /// `PATH` of the tasks.
     pub path: String,
     /// `LANG` of the tasks.
@@ -55,6 +59,8 @@ impl Default for Config {
             speed: 0.0,
             grace_ms: 5_000,
             owner_poll_ms: 100,
+            look_every_ms: 10_000,
+            record_limit: 10_000,
             path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             lang: "C.UTF-8".to_owned(),
             stream_limit_bytes: 16 << 20,
@@ -105,6 +111,10 @@ impl Config {
 
     pub(crate) fn owner_poll(&self) -> Duration {
         Duration::from_millis(self.owner_poll_ms.max(1))
+    }
+
+    pub(crate) fn look_every(&self) -> Duration {
+        Duration::from_millis(self.look_every_ms.max(10))
     }
 
     pub(crate) fn backoff(&self) -> link::retry::Backoff {

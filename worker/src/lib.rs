@@ -2,7 +2,7 @@
 //! owner lets it, and delivers what they left, over any number of broken connections and crashes.
 //!
 //! What decides is pure (`machine`); what acts is around it: `session` talks to the master, `attempt` makes an attempt,
-//! `spool` keeps what is finished, `cache` keeps inputs, [`owner`] watches for the owner, [`os`] is all that differs
+//! `spool` keeps what is finished, `cache` keeps inputs, `record` notes how the host is available, [`owner`] watches for the owner, [`os`] is all that differs
 //! between systems, and `worker` ties them together. What is not here: scheduling, which is the master's.
 //!
 //! # What a task finds
@@ -21,6 +21,7 @@ mod facts;
 mod machine;
 pub mod os;
 pub mod owner;
+mod record;
 mod session;
 mod share;
 pub mod spawner;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, OwnerState, Status};
 use common::wire::Versions;
-use common::wire::worker::{ToMaster, ToWorker};
+use common::wire::worker::{RECORDS_SINCE, ToMaster, ToWorker};
 use common::{AttemptId, Span, Time};
 use link::Identity;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -26,6 +26,8 @@ use crate::facts;
 use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
 use crate::owner::{self, PauseFile, Sensed, Sensor};
+use crate::record::Look;
+use crate::record::book::{Book, Due};
 use crate::session::{self, Session, Uplink};
 use crate::share::{Gauge, Load, UpTime};
 use crate::spool::blobs::Blobs;
@@ -44,8 +46,6 @@ const LAST_DELIVERY: Duration = Duration::from_secs(2);
 const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 /// However often the master wants to hear, a host does not report more often than this.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
-/// How often to look at what the processors do, which is also the time over which that is averaged.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
@@ -58,6 +58,7 @@ enum Input {
     Sensed(Sensed),
     Beat(Vec<(AttemptId, f32)>),
     Load(Option<Load>),
+    Recorded(Due),
 }
 
 impl From<Event> for Input {
@@ -75,6 +76,12 @@ impl From<Session> for Input {
 impl From<Spooled> for Input {
     fn from(spooled: Spooled) -> Self {
         Input::Spool(spooled)
+    }
+}
+
+impl From<Due> for Input {
+    fn from(due: Due) -> Self {
+        Input::Recorded(due)
     }
 }
 
@@ -122,6 +129,8 @@ pub async fn run(
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
+    let look_every = config.look_every();
+    let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {
         machine,
         facts,
@@ -135,7 +144,10 @@ pub async fn run(
         uplink: None,
         gauge,
         up: UpTime::new(os::since_boot(), os::awake()),
+        look_every,
         look_at: Instant::now(),
+        book,
+        awaited: Awaited::NoMaster,
         backlog: Vec::new(),
         origin: Instant::now(),
         left: None,
@@ -162,6 +174,17 @@ fn moment() -> Moment {
     Moment { boot: *BOOT.get_or_init(os::boot_id), at: os::since_boot() }
 }
 
+/// What the master owes an answer to of what was recorded here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// There is no master, or one that does not know of records.
+    NoMaster,
+    /// Nothing: more may be sent.
+    Nothing,
+    /// That it has kept what it was sent.
+    Kept,
+}
+
 /// An attempt that is being made.
 struct Handle {
     orders: UnboundedSender<Order>,
@@ -182,8 +205,14 @@ struct Shell {
     uplink: Option<(Uplink, Beats)>,
     gauge: Gauge,
     up: UpTime,
-    /// When to look at the processors again.
+    /// How often to look at what the processors do, which is also the time over which that is averaged.
+    look_every: Duration,
+    /// When to look again.
     look_at: Instant,
+    /// How the host was available.
+    book: Book,
+    /// Whether the master can be told of that.
+    awaited: Awaited,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
     origin: Instant,
@@ -252,6 +281,8 @@ impl Shell {
             let _ = tokio::time::timeout(LAST_DELIVERY, uplink.closed()).await;
             uplink.close().await;
         }
+        let book = self.book.clone();
+        let _ = tokio::time::timeout(LAST_DELIVERY, tokio::task::spawn_blocking(move || book.close())).await;
         // What ended at the very last must be durable, too, unless the disk is full.
         drop(self.spool);
         let patience = Instant::now() + LAST_DELIVERY;
@@ -272,6 +303,15 @@ impl Shell {
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
+                let look = Look { at: wall_clock(), owner: self.machine.owner(), cpu: self.gauge.share() };
+                self.book.look(look, &self.tell);
+                None
+            }
+            Input::Recorded(Due(due)) => {
+                if let (Some((last, stretches)), Awaited::Nothing) = (due, self.awaited) {
+                    self.awaited = Awaited::Kept;
+                    self.say(ToMaster::Recorded { last, stretches });
+                }
                 None
             }
             Input::Beat(progress) => {
@@ -308,6 +348,7 @@ impl Shell {
             Session::Said(message) => self.on_message(message),
             Session::Down => {
                 self.uplink = None;
+                self.awaited = Awaited::NoMaster;
                 self.backlog.clear();
                 None
             }
@@ -317,7 +358,11 @@ impl Shell {
 
     fn on_message(&mut self, message: ToWorker) -> Option<Event> {
         match message {
-            ToWorker::Welcome { abandon, .. } => {
+            ToWorker::Welcome { abandon, version, .. } => {
+                if version >= RECORDS_SINCE {
+                    self.awaited = Awaited::Nothing;
+                    self.book.ask(&self.tell);
+                }
                 self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
                 self.read_backlog();
                 Some(Event::Abandon(abandon))
@@ -336,6 +381,11 @@ impl Shell {
             ToWorker::Beat { abandon } => Some(Event::Abandon(abandon)),
             ToWorker::Goodbye => {
                 tracing::info!("the master goes away for a while");
+                None
+            }
+            ToWorker::Kept { last } => {
+                self.awaited = Awaited::Nothing;
+                self.book.acknowledged(last, &self.tell);
                 None
             }
             ToWorker::Refused(_) => None,
@@ -468,10 +518,16 @@ impl Shell {
 
     /// Looks at the processors beside the loop.
     fn look_at_load(&mut self) {
-        self.look_at = Instant::now() + LOOK_EVERY;
+        self.look_at = Instant::now() + self.look_every;
         let tell = self.tell.clone();
         tokio::task::spawn_blocking(move || drop(tell.send(Input::Load(os::load()))));
     }
+}
+
+/// Now, by the clock that people see and may set.
+fn wall_clock() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(0) + Span::from(since)
 }
 
 async fn sleep_until(at: Option<Instant>) {

@@ -4,6 +4,8 @@
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+#[path = "scripted_master/record.rs"]
+mod record;
 mod runner;
 
 use std::fs;
@@ -24,6 +26,7 @@ use common::{AttemptId, BlobRef, Content, HostId, Incarnation, JobId, Span, Task
 use link::identity::LinkInfo;
 use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use record::what_was_recorded_is_sent_until_it_is_kept;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -60,6 +63,7 @@ const TESTS: &[(&str, Test)] = tests![
     progress_is_in_the_heartbeat,
     an_input_that_cannot_be_had_is_named,
     nobody_waits_for_a_master_that_is_not_there,
+    what_was_recorded_is_sent_until_it_is_kept,
 ];
 
 fn main() {
@@ -126,8 +130,12 @@ impl Master {
     }
 
     fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+        self.start_as(config())
+    }
+
+    fn start_as(&self, config: Config) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
         let (stop, stopped) = oneshot::channel::<()>();
-        let run = worker::run(self.home(), config(), clone(&self.identity), async { drop(stopped.await) });
+        let run = worker::run(self.home(), config, clone(&self.identity), async { drop(stopped.await) });
         (stop, tokio::spawn(run))
     }
 
@@ -147,7 +155,7 @@ impl Master {
     async fn welcome_with(&mut self, abandon: Vec<AttemptId>, heartbeat: Span) -> Worker {
         let mut worker = self.greeted().await;
         let welcome = ToWorker::Welcome {
-            version: 1,
+            version: common::wire::WIRE_VERSION,
             host: HostId(1),
             name: "w".to_owned(),
             incarnation: Incarnation(1),

@@ -4,6 +4,7 @@ pub(crate) mod job;
 pub(crate) mod research;
 pub(crate) mod serve;
 pub(crate) mod submit;
+pub(crate) mod trace;
 pub(crate) mod value;
 
 use std::path::PathBuf;
@@ -12,9 +13,9 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{JobCommand, TaskCommand};
-pub(crate) use research::TraceCommand;
 pub(crate) use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
 pub(crate) use submit::SubmitArgs;
+pub(crate) use trace::TraceCommand;
 
 /// Colours of help texts and usage errors.
 pub(crate) const STYLES: Styles = Styles::styled()

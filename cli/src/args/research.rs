@@ -1,8 +1,8 @@
-//! The words of `simulate`, `reproduce` and `trace`: experiments on simulated desktop grids.
+//! The words of `simulate` and `reproduce`: experiments on simulated desktop grids.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 
 use super::value::Dur;
 
@@ -100,43 +100,3 @@ Examples:
   deskgrid reproduce kondo --out kondo-full
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";
-
-/// `deskgrid trace`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TraceCommand {
-    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks fail
-    #[command(after_help = "\
-Examples:
-  deskgrid trace stats DIR
-  deskgrid trace stats --platform sdsc --model heavy-failure
-Without a DIR the statistics are those of a generated platform, beside the figures of the paper that
-the default model was fitted to.")]
-    Stats(StatsArgs),
-}
-
-/// `deskgrid trace stats`.
-#[derive(Debug, Args)]
-pub(crate) struct StatsArgs {
-    /// The trace
-    #[arg(value_name = "PATH", conflicts_with_all = ["platform", "model"])]
-    pub path: Option<PathBuf>,
-    /// Its format
-    #[arg(long, value_name = "FORMAT", default_value = "csv")]
-    pub format: TraceFormat,
-    /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab
-    #[arg(long, value_name = "NAME", default_value = "sdsc")]
-    pub platform: String,
-    /// How available they are
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    pub model: String,
-    /// Of everything that is random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-}
-
-/// A format of traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TraceFormat {
-    /// A directory with hosts.csv and availability.csv
-    Csv,
-}

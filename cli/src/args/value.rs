@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::{IdSet, JobId, Span};
+use common::{IdSet, JobId, Span, Time};
 use serde::Deserialize;
 
 /// A duration such as `90s` or `1h30m`.
@@ -44,6 +44,39 @@ pub(crate) struct Jobs {
     pub selector: Selector,
     /// Whether a single number or `last` was given.
     pub one: bool,
+}
+
+/// A point in time: one of the calendar, or a duration ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Then.
+    At(Time),
+    /// So long ago.
+    Ago(Duration),
+}
+
+impl When {
+    /// As the rest of deskgrid counts time.
+    pub(crate) fn time(self, now: Time) -> Time {
+        match self {
+            When::At(time) => time,
+            When::Ago(duration) => now - duration.into(),
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let text = s.trim();
+        let date = if text.contains(['T', ' ']) { text.to_owned() } else { format!("{text}T00:00:00Z") };
+        if let Some(since_s) = simulator::trace::parse_date_s(&date) {
+            return Ok(When::At(Time(Span::from_secs_f64(since_s).0)));
+        }
+        humantime::parse_duration(text)
+            .map(When::Ago)
+            .map_err(|_| format!("`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"))
+    }
 }
 
 impl From<OneJob> for Selector {
@@ -147,6 +180,16 @@ mod tests {
         assert_eq!("last".parse(), Ok(OneJob::Last));
         assert!("7".parse::<Jobs>().unwrap().one && "last".parse::<Jobs>().unwrap().one);
         assert!(!"7-7".parse::<Jobs>().unwrap().one && !"all".parse::<Jobs>().unwrap().one);
+    }
+
+    #[test]
+    fn times_are_of_the_calendar_or_ago() {
+        let now = Time(1_700_000_000_000_000);
+        let s = |text: &str| text.parse::<When>().map(|when| when.time(now).0 / 1_000_000);
+        assert_eq!(s("2023-11-14"), Ok(1_699_920_000));
+        assert_eq!(s("2023-11-14T22:13:20+01:00"), Ok(1_699_996_400));
+        assert_eq!(s("1h"), Ok(1_699_996_400));
+        assert!(s("yesterday").unwrap_err().contains("2026-03-01T09:30:00Z"));
     }
 
     #[test]

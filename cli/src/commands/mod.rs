@@ -21,7 +21,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use submit::new_request;
 
-use crate::args::{Cli, Command, MasterCommand, TraceCommand, WorkerCommand};
+use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
 use crate::failure::{Exit, Failure};
 use crate::logs;
 use crate::output::Output;
@@ -68,7 +68,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Policy(command) => policy::run(context, command),
         Command::Simulate(args) => simulate::run(context, &args),
         Command::Reproduce(args) => reproduce::run(context, &args),
-        Command::Trace(TraceCommand::Stats(args)) => trace::stats(context, &args),
+        Command::Trace(command) => trace::run(context, command).await,
         Command::Completions { shell } => completions(context, shell),
     }
 }

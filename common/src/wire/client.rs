@@ -10,7 +10,9 @@ use crate::job::JobSpec;
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
-use crate::view::{ExplainView, Forecast, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView};
+use crate::view::{
+    AvailabilityView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView,
+};
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -118,6 +120,16 @@ pub enum Request {
         /// Its number.
         id: u32,
     },
+    /// How hosts were available. Answered by a [`Reply::Availability`] or more for each. Admins only: it says when people
+    /// were at their desks.
+    Availability {
+        /// By name or `host-N`; empty: all.
+        hosts: Vec<String>,
+        /// From then on, in microseconds since the Unix epoch.
+        since: Time,
+        /// Until then.
+        until: Time,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -174,6 +186,8 @@ pub enum Reply {
     Token(JoinToken, TokenView),
     /// The tokens.
     Tokens(Vec<TokenView>),
+    /// To `Availability`: some of what is recorded of a host; more may follow.
+    Availability(AvailabilityView),
 }
 
 /// How people may name a host: its name, or `host-N`.

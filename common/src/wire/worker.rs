@@ -4,12 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
 use crate::attempt::{Completion, Held};
+use crate::availability::Stretch;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
 use crate::host::{HostFacts, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
+
+/// The version since which workers say how their hosts were available.
+pub const RECORDS_SINCE: u16 = 2;
+/// The most stretches in a message.
+pub const MAX_STRETCHES: usize = 1_000;
 
 /// From the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +62,14 @@ pub enum ToMaster {
     },
     /// It shuts down in order: nothing runs here any more.
     Leaving,
+    /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`]; from version
+    /// [`RECORDS_SINCE`] on.
+    Recorded {
+        /// The worker's number for the last of them. Numbers rise; what was said before may be said again.
+        last: u64,
+        /// None before the end of the one before.
+        stretches: Vec<Stretch>,
+    },
 }
 
 /// A completion on its way.
@@ -105,6 +119,11 @@ pub enum ToWorker {
     },
     /// The master goes away in order, and will be back.
     Goodbye,
+    /// What was recorded up to this number is durable here: drop it.
+    Kept {
+        /// The worker's number.
+        last: u64,
+    },
 }
 
 /// One attempt to be made, every placeholder expanded.

@@ -126,7 +126,7 @@ impl Core {
         self.step(event)
     }
 
-    fn is_current(&self, id: HostId, session: SessionId) -> bool {
+    pub(super) fn is_current(&self, id: HostId, session: SessionId) -> bool {
         let current = self.hosts.get(&id).and_then(|host| host.session.as_ref());
         current.is_some_and(|(current, _)| *current == session)
     }

@@ -18,6 +18,8 @@ pub(crate) struct HostMail {
     pub(crate) abandon: Vec<AttemptId>,
     /// Whether a heartbeat wants its answer.
     pub(crate) beat: bool,
+    /// Up to which number what was recorded is durable.
+    pub(crate) kept: Option<u64>,
 }
 
 /// Messages grow to about this size; with one more entry of at most as much they stay below the frame limit.
@@ -72,6 +74,7 @@ impl HostMail {
         if !batch.is_empty() {
             messages.push(ToWorker::Assign(batch));
         }
+        messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages
     }
 }

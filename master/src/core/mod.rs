@@ -4,6 +4,7 @@
 
 mod apply;
 mod assign;
+mod availability;
 mod check;
 mod experience;
 mod hosts;
@@ -76,6 +77,7 @@ pub(crate) struct Core {
     effects: Vec<Effect>,
     recorder: Option<Recorder>,
     notebook: experience::Notebook,
+    availability: availability::Retention,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
 }
@@ -156,6 +158,7 @@ pub(crate) fn start(
         effects: Vec::new(),
         recorder,
         notebook: experience::Notebook::default(),
+        availability: availability::Retention::of(config),
         changed: (false, changed),
         settled: (false, settled),
     };

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
-use common::view::{DuplicateView, ExplainView, HostView, JobState, JobView, OutputView, TaskView, TokenView};
+use common::view::{
+    AvailabilityView, DuplicateView, ExplainView, HostView, JobState, JobView, OutputView, TaskView, TokenView,
+};
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, HostId, IdSet, JobId, RequestId, Span};
+use common::{AttemptId, HostId, IdSet, JobId, RequestId, Span, Time};
 use link::LinkError;
 use tokio::sync::watch;
 
@@ -20,6 +22,9 @@ use crate::store::{Peer, StoreError};
 
 /// So many copies are explained at most, so that the answer fits a message.
 const SHOWN_DUPLICATES: u32 = 500;
+
+/// So many stretches of a host's availability go into one message.
+const RECORDED_PORTION: usize = 1_000;
 
 /// A client that asks.
 pub(super) struct Asker {
@@ -289,6 +294,28 @@ impl Asker {
 
     pub(super) async fn hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {
         self.core(move |core| Ok(core.host_views(&names))).await?.map_err(|name| no_host(&name))
+    }
+
+    /// The hosts whose availability is asked for.
+    pub(super) async fn recorded_hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("reading how hosts were available")?;
+        self.hosts(names).await
+    }
+
+    /// Some of what is recorded of a host between two times, and from when on to ask for more.
+    pub(super) async fn availability(
+        &self,
+        host: &HostView,
+        since: Time,
+        until: Time,
+    ) -> Result<(AvailabilityView, Option<Time>), NoAnswer> {
+        let id = host.id;
+        let (known_since, stretches) =
+            self.read(move |reader| reader.availability(id, since, until, RECORDED_PORTION)).await?;
+        let next = stretches.last().map(|last| last.end).filter(|_| stretches.len() >= RECORDED_PORTION);
+        let connected = host.cpu_availability.is_some();
+        let (host, speed) = (host.facts.name.clone(), host.facts.speed);
+        Ok((AvailabilityView { host, speed, known_since, connected, stretches }, next))
     }
 
     pub(super) async fn drain(&self, host: String, draining: bool) -> Result<Vec<HostView>, NoAnswer> {

@@ -104,6 +104,16 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate { role, ttl, uses, name } => push(tx, &asker.create_token(role, ttl, uses, name).await?)?,
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
+        Request::Availability { hosts, since, until } => {
+            for host in asker.recorded_hosts(hosts).await? {
+                let mut from = Some(since);
+                while let Some(since) = from {
+                    let (view, next) = asker.availability(&host, since, until).await?;
+                    send(tx, &Reply::Availability(view)).await?;
+                    from = next;
+                }
+            }
+        }
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
     }
     Ok(())

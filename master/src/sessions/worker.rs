@@ -146,6 +146,9 @@ async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: Ses
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
             ToMaster::Leaving => event(Event::HostLeft { host }),
+            ToMaster::Recorded { last, stretches } => {
+                state.core.tell(move |core| core.on_recorded(host, session, last, &stretches));
+            }
         }
     }
     Ok(())

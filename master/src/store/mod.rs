@@ -3,6 +3,7 @@
 //!
 //! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change means.
 
+mod availability;
 mod checkpoints;
 mod reader;
 mod restore;

@@ -48,7 +48,7 @@ impl Reader {
         Self { path: Arc::new(dir.join("store.sqlite")), idle: Arc::default() }
     }
 
-    fn with<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let pooled = idle().pop();
         let db = match pooled {

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
@@ -48,6 +48,15 @@ CREATE TABLE checkpoint (
 CREATE TABLE checkpoint_blob (
     job INTEGER NOT NULL, task INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (job, task, hash)) WITHOUT ROWID;
 CREATE INDEX checkpoint_blob_by_hash ON checkpoint_blob (hash);
+";
+
+/// How hosts were available: `availability` has a row for each stretch in which a host was up and could be used in the same
+/// way. `owner` is 1 where the owner used the host, 0 where not, and NULL where nobody knows; `reason` why tasks could not
+/// run. Between rows a host was down.
+const VERSION_2: &str = "
+CREATE TABLE availability (
+    host INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, cpu REAL NOT NULL, owner INTEGER, reason TEXT,
+    PRIMARY KEY (host, start)) WITHOUT ROWID;
 ";
 
 /// Brings the store to this program's version, in one transaction.

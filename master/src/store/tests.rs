@@ -1,8 +1,10 @@
 //! The store by itself: what is committed is there after reopening, and what cannot be opened says why.
 
 use common::attempt::{Outcome, OutputFile, Stream};
+use common::availability::Stretch;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
+use common::host::{OwnerState, YieldReason};
 use common::job::{Rules, Work};
 use common::view::{AttemptState, TaskState};
 use common::{
@@ -46,6 +48,57 @@ fn completion(attempt: AttemptId, hash: u8) -> Completion {
         stderr: Stream::default(),
         outputs: vec![OutputFile { path: "out".parse().unwrap(), blob, executable: false }],
     }
+}
+
+fn stretch(start: u64, end: u64, cpu: f32) -> Stretch {
+    Stretch::of(Time(start), Time(end), OwnerState::Away, cpu)
+}
+
+/// What is recorded of a host.
+fn recorded(dir: &tempfile::TempDir, since: u64, until: u64) -> Vec<(u64, u64, f32)> {
+    let found = Reader::new(dir.path()).availability(HostId(1), Time(since), Time(until), 100).unwrap().1;
+    found.into_iter().map(|s| (s.start.0, s.end.0, s.cpu)).collect()
+}
+
+#[test]
+fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let (first, second) = (stretch(10, 20, 0.5), stretch(20, 40, 0.9));
+    for _ in 0..2 {
+        store.add_availability(HostId(1), &[&first, &second]).unwrap();
+    }
+    store.add_availability(HostId(1), &[&stretch(30, 60, 0.25), &stretch(5, 8, 1.0), &stretch(80, 90, 0.25)]).unwrap();
+    store.add_availability(HostId(2), &[&stretch(0, 5, 1.0)]).unwrap();
+    store.commit().unwrap();
+    assert_eq!(recorded(&dir, 0, 100), [(10, 20, 0.5), (20, 40, 0.9), (40, 60, 0.25), (80, 90, 0.25)]);
+    assert_eq!(recorded(&dir, 15, 45), [(15, 20, 0.5), (20, 40, 0.9), (40, 45, 0.25)]);
+    assert_eq!(recorded(&dir, 60, 80), []);
+    let found = Reader::new(dir.path()).availability(HostId(1), Time(70), Time(100), 100).unwrap();
+    assert_eq!(found.0, Some(Time(10)), "known since before what was asked for");
+}
+
+#[test]
+fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    for start in 0..50 {
+        store.add_availability(HostId(1), &[&stretch(start * 10, start * 10 + 10, 1.0)]).unwrap();
+    }
+    let busy = Stretch::of(Time(500), Time(510), OwnerState::Present(YieldReason::Busy), 1.0);
+    store.add_availability(HostId(1), &[&busy, &stretch(520, 530, 1.0)]).unwrap();
+    store.commit().unwrap();
+    assert_eq!(recorded(&dir, 0, 1_000), [(0, 500, 1.0), (500, 510, 0.0), (520, 530, 1.0)]);
+    let why = Reader::new(dir.path()).availability(HostId(1), Time(0), Time(1_000), 100).unwrap().1.remove(1);
+    assert_eq!(why, busy);
+    store.trim_availability(HostId(1), Time(500), 10).unwrap();
+    store.commit().unwrap();
+    assert_eq!(recorded(&dir, 0, 1_000), [(500, 510, 0.0), (520, 530, 1.0)]);
+    store.trim_availability(HostId(1), Time(0), 1).unwrap();
+    store.commit().unwrap();
+    assert_eq!(recorded(&dir, 0, 1_000), [(520, 530, 1.0)]);
+    store.trim_availability(HostId(1), Time(0), 1).unwrap();
+    assert!(!store.commit().unwrap(), "nothing to do is no change");
 }
 
 #[test]

@@ -21,6 +21,11 @@ pub struct Lognormal {
 }
 
 impl Weibull {
+    /// The part that lasts longer than `value`.
+    pub fn survival(&self, value: f64) -> f64 {
+        (-(value.max(0.0) / self.scale).powf(self.shape)).exp()
+    }
+
     /// The likeliest law of these values; none unless two of those above zero differ.
     pub fn fit(values: &[f64]) -> Option<Self> {
         let largest = values.iter().copied().fold(0.0, f64::max);
@@ -53,6 +58,11 @@ fn slope(logs: &[f64], shape: f64) -> f64 {
 }
 
 impl Lognormal {
+    /// The part that lasts longer than `value`, to about seven digits.
+    pub fn survival(&self, value: f64) -> f64 {
+        if value <= 0.0 { 1.0 } else { above((value.ln() - self.mu) / self.sigma) }
+    }
+
     /// The likeliest law of these values; none unless two of those above zero differ.
     pub fn fit(values: &[f64]) -> Option<Self> {
         let logs: Vec<_> = values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
@@ -60,5 +70,50 @@ impl Lognormal {
         let mu = logs.iter().sum::<f64>() / count;
         let sigma = (logs.iter().map(|log| (log - mu).powi(2)).sum::<f64>() / count).sqrt();
         (sigma > 0.0).then_some(Lognormal { mu, sigma })
+    }
+}
+
+/// The part of a standard normal law above `z`: by a continued fraction (Laplace) where `z` is far from zero, else by the
+/// series of its density's integral.
+fn above(z: f64) -> f64 {
+    let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    if z.abs() > 3.0 {
+        let tail = (1..60).rev().fold(z.abs(), |sum, k| z.abs() + f64::from(k) / sum);
+        return if z > 0.0 { density / tail } else { 1.0 - density / tail };
+    }
+    let (mut term, mut sum) = (z, z);
+    for k in 1..80 {
+        term *= z * z / f64::from(2 * k + 1);
+        sum += term;
+    }
+    0.5 - density * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normal_tails_have_their_known_values() {
+        for (z, expected) in [
+            (0.0, 0.5),
+            (1.0, 0.158_655_253_931_457_07),
+            (-1.96, 0.975_002_104_851_779_5),
+            (2.999, 0.001_354_336_533_727_106_6),
+            (3.001, 0.001_345_472_825_084_968_3),
+            (5.0, 2.866_515_718_791_946e-7),
+            (-6.0, 0.999_999_999_013_412_3),
+        ] {
+            assert!((above(z) / expected - 1.0_f64).abs() < 1e-7, "{z}: {}", above(z));
+        }
+    }
+
+    #[test]
+    fn half_of_a_law_lies_beyond_its_median() {
+        let weibull = Weibull { shape: 0.5, scale: 100.0 };
+        assert!((weibull.survival(100.0 * 2_f64.ln().powi(2)) - 0.5).abs() < 1e-12);
+        let lognormal = Lognormal { mu: 3.0, sigma: 2.0 };
+        assert!((lognormal.survival(3_f64.exp()) - 0.5).abs() < 1e-12);
+        assert_eq!((weibull.survival(0.0), lognormal.survival(0.0)), (1.0, 1.0));
     }
 }

@@ -2,16 +2,21 @@
 
 use crate::trace::Segment;
 
-/// The stretches within the window, in order.
+/// The stretches within the window, in order. Two of them are apart where the host was otherwise in between, be it for no
+/// time at all: so some formats record restarts.
 pub(super) fn stretches(segments: &[Segment], up: bool, (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
     let mut found: Vec<(f64, f64)> = Vec::new();
-    for segment in segments.iter().filter(|segment| segment.up == up) {
+    let mut unbroken = false;
+    for segment in segments {
         let (start_s, end_s) = (segment.start_s.max(from_s), segment.end_s.min(to_s));
+        let inside = start_s < end_s || start_s <= end_s && segment.length_s() <= 0.0;
+        let alike = segment.up == up;
         match found.last_mut() {
-            _ if start_s >= end_s => {}
-            Some(last) if last.1 >= start_s => last.1 = end_s,
+            _ if !alike || !inside => {}
+            Some(last) if unbroken && last.1 >= start_s => last.1 = end_s,
             _ => found.push((start_s, end_s)),
         }
+        unbroken = alike;
     }
     found
 }

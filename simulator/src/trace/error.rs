@@ -27,6 +27,17 @@ pub enum TraceError {
     /// A host's name would not survive being written.
     #[error("host {0:?} cannot be written: a name must not be empty, nor hold commas, quotation marks or line ends")]
     Unwritable(String),
+    /// A host's name would not survive being written between spaces or tabulators.
+    #[error("host {0:?} cannot be written in this format: a name must be a word without spaces and tabulators")]
+    NotAWord(String),
+    /// There is nothing there that the format knows.
+    #[error("{}: {why}", path.display())]
+    NotThere {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What is missing.
+        why: &'static str,
+    },
 }
 
 /// What is wrong with a line.
@@ -93,6 +104,66 @@ pub enum Flaw {
         /// What it is.
         value: f64,
     },
+    /// A time or count that is too large to be one.
+    #[error("{column} is {text}, which is too large to be meant")]
+    TooLarge {
+        /// The field's column.
+        column: &'static str,
+        /// What it says.
+        text: String,
+    },
+    /// A line that lacks fields.
+    #[error("{found} fields where a line of this format has {expected}: is the line cut off?")]
+    Short {
+        /// What a line has.
+        expected: usize,
+        /// What this one has.
+        found: usize,
+    },
+    /// An availability interval without its end, or other numbers than were announced.
+    #[error("{announced} intervals are announced, and {numbers} times follow: each interval has two")]
+    Intervals {
+        /// How many intervals the line says that there are.
+        announced: usize,
+        /// How many numbers follow.
+        numbers: usize,
+    },
+    /// An event that is no availability and nobody's own.
+    #[error("event_type is {0:?}: 0 is unavailable, 1 is available, and types of a site's own are above 10000")]
+    EventType(String),
+    /// A state of an event that is not there.
+    #[error("there is no event {event} of node {node}, component {component} in the event trace")]
+    NoEvent {
+        /// The event.
+        event: String,
+        /// Its node.
+        node: String,
+        /// Its component.
+        component: String,
+    },
+    /// A word that the log does not have.
+    #[error("{0:?} is no event of this log: known are power_on, power_off, proc_start, proc_stop and net_*")]
+    UnknownEvent(String),
+    /// An event that is older than the one before it.
+    #[error("the event is at {at_s} s, before the last one at {before_s} s: order the lines by time")]
+    Unordered {
+        /// This one.
+        at_s: f64,
+        /// The one before.
+        before_s: f64,
+    },
+    /// Text that is no JSON, or JSON of another shape.
+    #[error("not an export of ActivityWatch: {0}")]
+    Json(String),
+    /// A date and time that is none.
+    #[error("{0:?} is no date and time such as 2026-03-01T09:30:00Z")]
+    NotADate(String),
+    /// A status that says neither.
+    #[error("status is {0:?}: it must be afk or not-afk")]
+    Status(String),
+    /// No host has any segment.
+    #[error("nothing is said about any host")]
+    Nothing,
     /// A segment that ends where it starts, or before.
     #[error("the segment ends at {end_s} s, which is not after its start at {start_s} s")]
     Backwards {

@@ -1,4 +1,4 @@
-//! Reads a trace from `hosts.csv` and `availability.csv`, strictly: what cannot be is refused with file, line and reason.
+//! The exchange format's reader: a trace from `hosts.csv` and `availability.csv`, strictly: what cannot be is refused with file, line and reason.
 //! What is not here: other formats, and any repair.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl Trace {
             let flaw = Flaw::NoSegments(host.name.clone());
             return Err(TraceError::Flawed { file: dir.join("hosts.csv"), line: lines[&host.name].line, flaw });
         }
-        Ok(Trace { hosts })
+        Ok(Trace { origin_s: 0, hosts })
     }
 }
 
@@ -74,7 +74,7 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
     if clock_mhz <= 0.0 {
         return Err(Flaw::Clock { host: name, clock_mhz });
     }
-    Ok(TracedHost { name, clock_mhz, segments: Vec::new() })
+    Ok(TracedHost::new(name, clock_mhz, Vec::new()))
 }
 
 fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, fields: [&str; 5]) -> Result<(), Flaw> {

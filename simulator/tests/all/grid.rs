@@ -11,12 +11,10 @@ pub(crate) type Piece = (f64, f64, f64);
 /// A trace of hosts with these clock rates (MHz) and pieces.
 pub(crate) fn trace(hosts: &[(f64, &[Piece])]) -> Trace {
     let segment = |&(start_s, end_s, cpu): &Piece| Segment { start_s, end_s, up: cpu >= 0.0, cpu: cpu.max(0.0) };
-    let host = |(number, (clock_mhz, pieces)): (usize, &(f64, &[Piece]))| TracedHost {
-        name: format!("h{number}"),
-        clock_mhz: *clock_mhz,
-        segments: pieces.iter().map(segment).collect(),
+    let host = |(number, (clock_mhz, pieces)): (usize, &(f64, &[Piece]))| {
+        TracedHost::new(format!("h{number}"), *clock_mhz, pieces.iter().map(segment).collect())
     };
-    Trace { hosts: hosts.iter().enumerate().map(host).collect() }
+    Trace { hosts: hosts.iter().enumerate().map(host).collect(), ..Trace::default() }
 }
 
 /// A host that is there for itself.
@@ -39,7 +37,7 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
     for line in hosts.lines().skip(1) {
         let (name, clock) = line.split_once(',').expect("host,clock_mhz");
         let clock_mhz = clock.parse().expect("a clock rate");
-        let host = TracedHost { name: name.to_owned(), clock_mhz, segments: Vec::new() };
+        let host = TracedHost::new(name, clock_mhz, Vec::new());
         found.insert(name.to_owned(), host);
     }
     for line in segments.lines().skip(1) {
@@ -48,5 +46,5 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
         let segment = Segment { start_s: number(1), end_s: number(2), up: fields[3] == "1", cpu: number(4) };
         found.get_mut(fields[0]).expect("a known host").segments.push(segment);
     }
-    Some(Trace { hosts: found.into_values().collect() })
+    Some(Trace { hosts: found.into_values().collect(), ..Trace::default() })
 }

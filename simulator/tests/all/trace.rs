@@ -118,8 +118,8 @@ fn a_missing_file_is_named() {
 fn a_name_that_the_format_cannot_hold_is_not_written() {
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["", "a,b", "a\"", " a", "a\nb"] {
-        let host = TracedHost { name: name.to_owned(), clock_mhz: 1.0, segments: Vec::new() };
-        let error = Trace { hosts: vec![host] }.write(dir.path()).expect_err("refused");
+        let host = TracedHost::new(name, 1.0, Vec::new());
+        let error = Trace { hosts: vec![host], ..Trace::default() }.write(dir.path()).expect_err("refused");
         assert!(matches!(error, TraceError::Unwritable(_)), "{error}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 0);

@@ -1,6 +1,7 @@
 //! One value of each message, every field different from its default.
 
 use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::availability::Stretch;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
@@ -8,8 +9,8 @@ use common::job::{Capture, CommandSpec, Input, JobSpec, Rules, Source, TaskSet, 
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, DuplicateView, ExplainView, FileView, Forecast, HostState, HostView, JobState, JobView,
-    OutputView, TaskCounts, TaskState, TaskView, TokenView,
+    AttemptState, AttemptView, AvailabilityView, DuplicateView, ExplainView, FileView, Forecast, HostState, HostView,
+    JobState, JobView, OutputView, TaskCounts, TaskState, TaskView, TokenView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -33,17 +34,17 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, TokenCreate,
-    TokenList, TokenRevoke,
+    TokenList, TokenRevoke, Availability,
 });
 variants!(REPLIES, reply_name: Reply {
-    Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens,
+    Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
 });
 
 fn forecast() -> Forecast {
@@ -169,7 +170,24 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         checkpoint(Saving::Refused("too large".into())),
         checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
+        ToMaster::Recorded { last: 300, stretches: stretches() },
     ]
+}
+
+fn stretches() -> Vec<Stretch> {
+    let at = |s: u64| Time(1_700_000_000_000_000 + s);
+    let away = Stretch::of(at(0), at(1_000_000), OwnerState::Away, 0.75);
+    vec![away, Stretch::of(at(1_000_000), at(2_000_000), OwnerState::Present(YieldReason::InUse), 0.0)]
+}
+
+fn availability_view() -> AvailabilityView {
+    AvailabilityView {
+        host: "office-12".into(),
+        speed: Speed::new(1.75).expect("a speed"),
+        known_since: Some(Time(1_600_000_000_000_000)),
+        connected: true,
+        stretches: stretches(),
+    }
 }
 
 fn command() -> Command {
@@ -207,6 +225,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         ToWorker::Acknowledged(vec![attempt()]),
         ToWorker::Beat { abandon: vec![attempt()] },
         ToWorker::Goodbye,
+        ToWorker::Kept { last: 300 },
     ]
 }
 
@@ -264,6 +283,11 @@ pub(super) fn requests() -> Vec<Request> {
         Request::TokenCreate { role: Role::Client, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
         Request::TokenList,
         Request::TokenRevoke { id: 3 },
+        Request::Availability {
+            hosts: vec!["office-12".into()],
+            since: Time(1_700_000_000_000_000),
+            until: Time(1_700_000_003_000_000),
+        },
     ]
 }
 
@@ -383,5 +407,6 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view()),
         Reply::Tokens(vec![token_view()]),
+        Reply::Availability(availability_view()),
     ]
 }

@@ -1,0 +1,156 @@
+//! The words of `trace`: how hosts were available, in the formats of others.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::value::When;
+
+/// `deskgrid trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Write down how the master's hosts were available, or put a trace into another format
+    #[command(after_help = "\
+Examples:
+  deskgrid trace export --format csv --out monday --since 2026-03-02 --until 2026-03-03
+  deskgrid trace export --format fta --out tables --since 30d --hosts pc-1,pc-2
+  deskgrid trace export --format parquet --out columns --from monday
+Admins only, without --from: it says when people were at their desks.
+What each format can hold, and what it loses, stands in the README.")]
+    Export(ExportArgs),
+    /// Put a trace of others into the format that simulate and stats take: DIR/hosts.csv and DIR/availability.csv
+    #[command(after_help = "\
+Examples:
+  deskgrid trace import --format fta lanl05_event_trace.tab --out lanl05
+  deskgrid trace import --format boinc /var/lib/boinc/time_stats_log --out mine
+Then: deskgrid simulate --trace lanl05 --policy deskgrid")]
+    Import(ImportArgs),
+    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks fail
+    #[command(after_help = "\
+Examples:
+  deskgrid trace stats --since 7d
+  deskgrid trace stats --format fta lanl05_event_trace.tab --svg figures
+  deskgrid trace stats --platform sdsc --model heavy-failure
+Without a PATH the statistics are those of the master's own hosts. With a --platform or --model they are
+those of a generated platform, beside the figures of the paper that the default model was fitted to.")]
+    Stats(StatsArgs),
+}
+
+/// Which part of what is recorded.
+#[derive(Debug, Args)]
+pub(crate) struct PartArgs {
+    /// From then on: a date and time (UTC unless it says otherwise), or a duration ago such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<When>,
+    /// Until then [default: now]
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<When>,
+    /// Only these hosts
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+}
+
+/// `deskgrid trace export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Into which format
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Written,
+    /// The directory that it is written into
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Which part
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// A trace that is there, instead of the master's record
+    #[arg(long, value_name = "PATH")]
+    pub from: Option<PathBuf>,
+    /// Its format
+    #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "from")]
+    pub from_format: Read,
+}
+
+/// `deskgrid trace import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Its format
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Read,
+    /// The trace: a file, or a directory where the format has several files
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// The directory for hosts.csv and availability.csv
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// `deskgrid trace stats`.
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// The trace
+    #[arg(value_name = "PATH", conflicts_with_all = ["platform", "model"])]
+    pub path: Option<PathBuf>,
+    /// Its format
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub format: Read,
+    /// Which part
+    #[command(flatten)]
+    pub part: PartArgs,
+    /// Also draw figures there
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if a model is named]
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<String>,
+    /// How available they are [default: default, if a platform is named]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Of everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A format that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Written {
+    /// Tables of the Failure Trace Archive
+    Fta,
+    /// Godfrey's format: when hosts are up
+    Avt,
+    /// Profiles for SimGrid, and a platform that names them
+    Simgrid,
+    /// hosts.csv and availability.csv
+    Csv,
+    /// One table of columns: availability.parquet
+    Parquet,
+}
+
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Read {
+    /// Tables of the Failure Trace Archive: their directory, or the file of event_trace
+    Fta,
+    /// Godfrey's format: when hosts are up
+    Avt,
+    /// A directory with hosts.csv and availability.csv
+    Csv,
+    /// BOINC's time_stats_log, or a directory with one for each host
+    #[value(alias = "time-stats-log")]
+    Boinc,
+    /// The export of ActivityWatch's AFK watcher, as JSON
+    #[value(alias = "afk")]
+    Activitywatch,
+}
+
+impl Written {
+    /// As people write it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Written::Fta => "fta",
+            Written::Avt => "avt",
+            Written::Simgrid => "simgrid",
+            Written::Csv => "csv",
+            Written::Parquet => "parquet",
+        }
+    }
+}

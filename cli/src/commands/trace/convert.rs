@@ -1,0 +1,84 @@
+//! `deskgrid trace export` and `trace import`.
+
+use std::path::Path;
+
+use serde::Serialize;
+use simulator::trace::{Trace, TraceError};
+
+use super::super::Context;
+use super::{parquet, part, read, recorded};
+use crate::args::trace::{ExportArgs, ImportArgs, Written};
+use crate::failure::{Exit, Failure};
+use crate::output::when;
+
+/// What was written.
+#[derive(Serialize)]
+struct Answer {
+    format: &'static str,
+    out: String,
+    hosts: usize,
+    segments: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+}
+
+/// Writes the master's record, or a trace that is there.
+pub(super) async fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
+    let trace = match &args.from {
+        Some(path) => part(read(args.from_format, path)?, &args.part)?,
+        None => recorded::trace(context, &args.part).await?,
+    };
+    write(&trace, args.format, &args.out)?;
+    tell(context, &trace, args.format, &args.out)
+}
+
+/// Puts a trace of others into our format.
+pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
+    let trace = read(args.format, &args.path)?;
+    write(&trace, Written::Csv, &args.out)?;
+    tell(context, &trace, Written::Csv, &args.out)
+}
+
+fn write(trace: &Trace, format: Written, out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(out).map_err(|error| Failure::io(format!("cannot make {}", out.display()), &error))?;
+    let unwritable = |why: TraceError| match why {
+        TraceError::Io { file, source } => Failure::io(format!("cannot write {}", file.display()), &source),
+        why => Failure::usage("the trace cannot be written", "choose another format, or --hosts").because(why),
+    };
+    match format {
+        Written::Fta => trace.write_fta(out).map_err(unwritable),
+        Written::Avt => trace.write_avt(&out.join("availability.avt")).map_err(unwritable),
+        Written::Simgrid => trace.write_simgrid(out).map_err(unwritable),
+        Written::Csv => trace.write(out).map_err(unwritable),
+        Written::Parquet => {
+            let file = out.join("availability.parquet");
+            parquet::write(trace, &file).map_err(|why| {
+                let what = format!("cannot write {}", file.display());
+                Failure::new(Exit::Error, "io", what, "is there room on the disk?").because(why)
+            })
+        }
+    }
+}
+
+fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result<Exit, Failure> {
+    let at = |s: f64| {
+        let micros = trace.origin_s as f64 * 1e6 + s * 1e6;
+        (trace.origin_s != 0).then(|| when::iso(common::Time(micros.max(0.0) as u64)))
+    };
+    let answer = Answer {
+        format: format.word(),
+        out: out.display().to_string(),
+        hosts: trace.hosts.len(),
+        segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
+        since: at(0.0),
+        until: at(trace.end_s()),
+    };
+    let text = || {
+        let Answer { hosts, segments, out, .. } = &answer;
+        format!("{hosts} hosts with {segments} segments are in {out}")
+    };
+    context.out.show(&answer, text, || vec![answer.out.clone()])?;
+    Ok(Exit::Well)
+}

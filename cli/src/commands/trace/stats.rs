@@ -1,0 +1,122 @@
+//! `deskgrid trace stats`: what traces are like. What is not here: the statistics.
+
+use serde::Serialize;
+use simulator::availability::Model;
+use simulator::experiment::{FIRST_DAY, HOSTS};
+use simulator::platform::Platform;
+use simulator::report::svg::draw;
+use simulator::stats::{Calibration, Durations, Stats, calibration, figures, stats as stats_of};
+use simulator::trace::Trace;
+
+use super::super::Context;
+use super::{part, read, recorded};
+use crate::args::trace::StatsArgs;
+use crate::commands::simulate::write;
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts};
+
+/// Days over which a model is compared with the paper.
+const CALIBRATION_DAYS: u32 = 20;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    stats: &'a Stats,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<&'a Calibration>,
+}
+
+/// Says what a trace is like.
+pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Failure> {
+    let (trace, table) = match &args.path {
+        Some(path) => (part(read(args.format, path)?, &args.part)?, None),
+        None if args.platform.is_some() || args.model.is_some() => generated(args)?,
+        None => (recorded::trace(context, &args.part).await?, None),
+    };
+    let stats = stats_of(&trace);
+    if let Some(dir) = &args.svg {
+        std::fs::create_dir_all(dir).map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
+        for figure in figures(&trace, &stats) {
+            write(&dir.join(format!("{}.svg", figure.name)), &draw(&figure))?;
+        }
+    }
+    let answer = Answer { stats: &stats, calibration: table.as_ref() };
+    let text = || text(&stats, table.as_ref(), context.out.color());
+    context.out.show(&answer, text, || vec![stats.hosts.to_string()])?;
+    Ok(Exit::Well)
+}
+
+fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> {
+    let unknown = |what: &str, name: &str, names: &[&str]| {
+        Failure::usage(format!("there is no {what} `{name}`"), format!("one of {}", names.join(", ")))
+    };
+    let (platform, model) = (args.platform.as_deref().unwrap_or("sdsc"), args.model.as_deref().unwrap_or("default"));
+    let hosts = Platform::named(platform).ok_or_else(|| unknown("platform", platform, &Platform::NAMES))?;
+    let model = Model::named(model).ok_or_else(|| unknown("availability model", model, &Model::NAMES))?;
+    let trace = model.trace(args.seed, FIRST_DAY, hosts.clocks_mhz(args.seed, HOSTS));
+    Ok((trace, Some(calibration(&model, args.seed, CALIBRATION_DAYS))))
+}
+
+/// A time in seconds as people say it.
+fn span(s: f64) -> String {
+    match s {
+        s if s < 60.0 => format!("{s:.1} s"),
+        s if s < 3.0 * 3_600.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{:.2} h", s / 3_600.0),
+    }
+}
+
+/// A part, in per cent.
+fn share(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part))
+}
+
+fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
+    let stretch =
+        |what: &Durations| format!("{} times, mean {}, median {}", what.count, span(what.mean_s), span(what.median_s));
+    let failures = stats.failure_by_task_s.iter();
+    let failures: Vec<String> =
+        failures.map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s)))).collect();
+    let power = format!("{:.1} hosts of speed 1", stats.power_mean);
+    let mut out = facts(&[
+        ("hosts", Some(stats.hosts.to_string())),
+        ("segments", Some(stats.segments.to_string())),
+        ("up", Some(stretch(&stats.availability))),
+        ("up, fitted", laws(&stats.availability)),
+        ("down", Some(stretch(&stats.unavailability))),
+        ("down, fitted", laws(&stats.unavailability)),
+        ("tasks that fail", Some(failures.join(", "))),
+        ("power", Some(power)),
+        ("power varies by", Some(format!("{:.1} % from five minutes to five minutes", 100.0 * stats.power_cv))),
+    ]);
+    out += &format!("\n{}", hours(stats, color));
+    if let Some(table) = table {
+        let mut rows = Rows::new(&["STATISTIC", "PAPER", "REFERENCE", "THIS MODEL"], color);
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        for row in &table.rows {
+            rows.add([row.name.to_owned(), number(row.paper), number(Some(row.reference)), number(row.ours)]);
+        }
+        out += &format!("\nThe model {} over {} days, beside the paper:\n{}", table.model, table.days, rows.text(""));
+    }
+    out
+}
+
+/// The fitted laws, with their times in hours as the literature has them.
+fn laws(what: &Durations) -> Option<String> {
+    let (weibull, lognormal) = (what.weibull?, what.lognormal?);
+    let (shape, scale) = (weibull.shape, weibull.scale / 3_600.0);
+    let (mu, sigma) = (lognormal.mu - 3_600_f64.ln(), lognormal.sigma);
+    Some(format!(
+        "Weibull of shape {shape:.2} and scale {scale:.2} h, lognormal of mu {mu:.2} (of hours) and sigma {sigma:.2}"
+    ))
+}
+
+fn hours(stats: &Stats, color: bool) -> String {
+    let mut rows = Rows::new(&["HOUR", "UP", "PROCESSOR", "OWNERS ACTIVE", "POWER", "VARIES BY"], color);
+    for hour in &stats.by_hour {
+        let power = hour.power.map_or_else(|| "-".to_owned(), |power| format!("{power:.1}"));
+        let parts = [share(hour.available), share(hour.cpu), share(hour.owner_active), power, share(hour.power_cv)];
+        rows.add([format!("{:02}", hour.hour)].into_iter().chain(parts));
+    }
+    rows.text("")
+}

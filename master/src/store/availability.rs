@@ -1,0 +1,99 @@
+//! The table of how hosts were available: stretches of one host never overlap, and neighbours that are alike are one row.
+
+use common::availability::Stretch;
+use common::{HostId, Time};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{StoreError, micros, time};
+
+/// Neighbours whose parts of the processor differ by no more than this become one row.
+const ALIKE: f32 = 0.01;
+
+impl Writer {
+    /// Takes what a host's worker has recorded, so far as it lies behind what is there: what is sent twice is there once.
+    pub(crate) fn add_availability(&mut self, host: HostId, stretches: &[&Stretch]) -> Result<(), StoreError> {
+        let mut last = last(self.db(), host)?;
+        for stretch in stretches {
+            let start = last.as_ref().map_or(stretch.start, |last| last.end.max(stretch.start));
+            if start >= stretch.end {
+                continue;
+            }
+            let mut now = Stretch { start, ..(*stretch).clone() };
+            if let Some(mut before) = last.filter(|before| before.end == now.start)
+                && before.join(&now, ALIKE)
+            {
+                now = before;
+            }
+            self.change(
+                "INSERT OR REPLACE INTO availability (host, start, end, cpu, owner, reason) VALUES (?, ?, ?, ?, ?, ?)",
+                params![host.0, micros(now.start), micros(now.end), now.cpu, now.owner_active, now.reason],
+            )?;
+            last = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Removes what ended before `oldest` of what is recorded of a host, and the oldest rows beyond `most`.
+    pub(crate) fn trim_availability(&mut self, host: HostId, oldest: Time, most: u32) -> Result<(), StoreError> {
+        let first = "SELECT end FROM availability WHERE host = ? ORDER BY start LIMIT 1";
+        let first: Option<i64> = self.db().prepare_cached(first)?.query_row([host.0], |row| row.get(0)).optional()?;
+        let beyond = "SELECT start FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1 OFFSET ?";
+        let beyond: Option<i64> =
+            self.db().prepare_cached(beyond)?.query_row((host.0, most), |row| row.get(0)).optional()?;
+        // Only a change opens a transaction, which costs a sync.
+        if beyond.is_some() || first.is_some_and(|end| end <= micros(oldest)) {
+            self.change(
+                "DELETE FROM availability WHERE host = ?1 AND (end <= ?2 OR start <= ?3)",
+                (host.0, micros(oldest), beyond.unwrap_or(-1)),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Reader {
+    /// Since when a host is recorded at all, and the first so many stretches of it that end after `since` and begin before
+    /// `until`, cut to lie between them.
+    pub(crate) fn availability(
+        &self,
+        host: HostId,
+        since: Time,
+        until: Time,
+        most: usize,
+    ) -> Result<(Option<Time>, Vec<Stretch>), StoreError> {
+        self.with(|db| {
+            let first: Option<i64> = db
+                .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
+                .query_row([host.0], |row| row.get(0))?;
+            // The row that begins before `since` and ends after it is the last one that begins before.
+            let mut query = db.prepare_cached(
+                "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ?1 AND end > ?2 AND start < ?3
+                 AND start >= coalesce((SELECT max(start) FROM availability WHERE host = ?1 AND start <= ?2), 0)
+                 ORDER BY start LIMIT ?4",
+            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let rows = query.query_map((host.0, micros(since), micros(until), most), stretch)?;
+            let cut = |s: Stretch| Stretch { start: s.start.max(since), end: s.end.min(until), ..s };
+            let mut stretches = rows.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
+            stretches.retain(|stretch| stretch.start < stretch.end);
+            Ok((first.map(time), stretches))
+        })
+    }
+}
+
+fn last(db: &Connection, host: HostId) -> Result<Option<Stretch>, StoreError> {
+    let sql = "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1";
+    Ok(db.prepare_cached(sql)?.query_row([host.0], stretch).optional()?)
+}
+
+fn stretch(row: &Row<'_>) -> rusqlite::Result<Stretch> {
+    Ok(Stretch {
+        start: time(row.get(0)?),
+        end: time(row.get(1)?),
+        cpu: row.get(2)?,
+        owner_active: row.get(3)?,
+        reason: row.get(4)?,
+    })
+}

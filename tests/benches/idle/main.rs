@@ -1,0 +1,119 @@
+//! What an idle worker costs its owner: processor time and memory of the worker and its helper process beside a master on
+//! loopback, over ten minutes: `cargo bench -p tests --bench idle`, or with `-- --minutes 1`. Prints the rows of
+//! BENCHMARKS.md. Measures the programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tests::Grid;
+
+/// How long a worker that has just started is left alone.
+const SETTLE: Duration = Duration::from_secs(15);
+/// What an owner is promised, in parts of a processor and in bytes.
+const MOST_CPU: f64 = 0.001;
+const MOST_MEMORY: u64 = 20 << 20;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let minutes = args.iter().position(|a| a == "--minutes").and_then(|at| args.get(at + 1)?.parse().ok());
+    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(10.0));
+    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
+        build();
+    }
+    let mut grid = Grid::with_master("");
+    grid.worker("idle").slots(2).start();
+    let worker = grid.running("idle").pid();
+    std::thread::sleep(SETTLE);
+    let (before, began) = (below(worker), Instant::now());
+    eprintln!("measuring for {time:?}, with {} processes on this machine", numbers().count());
+    std::thread::sleep(time);
+    let (after, passed) = (below(worker), began.elapsed().as_secs_f64());
+    println!("| process | processor time | part of a processor | resident | of that its own | threads |");
+    println!("|---|---|---|---|---|---|");
+    let (mut cpu_s, mut memory) = (0.0, 0);
+    for (pid, process) in &after {
+        let used_s = process.cpu_s - before.get(pid).map_or(0.0, |process| process.cpu_s);
+        cpu_s += used_s;
+        memory += process.resident;
+        let (name, resident) = (&process.name, mib(process.resident));
+        let own = mib(process.own);
+        println!(
+            "| {name} | {used_s:.2} s | {:.3} % | {resident} | {own} | {} |",
+            100.0 * used_s / passed,
+            process.threads
+        );
+    }
+    println!("| together | {cpu_s:.2} s | {:.3} % | {} | | |", 100.0 * cpu_s / passed, mib(memory));
+    println!("\nOver {passed:.0} s; promised are {:.1} % and {}.", 100.0 * MOST_CPU, mib(MOST_MEMORY));
+    let kept = cpu_s / passed <= MOST_CPU && memory <= MOST_MEMORY;
+    println!("The promise is {}.", if kept { "kept" } else { "not kept" });
+}
+
+fn build() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
+    // What cargo says to this program would make it build half of the libraries again.
+    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
+        command.env_remove(name);
+    }
+    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// A process as the system shows it.
+struct Process {
+    name: String,
+    parent: u32,
+    /// In all its threads, and in children that it waited for.
+    cpu_s: f64,
+    /// In bytes.
+    resident: u64,
+    /// What no other process shares, in bytes.
+    own: u64,
+    threads: u64,
+}
+
+fn numbers() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// A process and everything below it.
+fn below(top: u32) -> BTreeMap<u32, Process> {
+    let mut all: BTreeMap<u32, Process> = numbers().filter_map(|pid| Some((pid, process(pid)?))).collect();
+    let parents: BTreeMap<u32, u32> = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+    all.retain(|pid, _| std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).any(|pid| pid == top));
+    all
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+    let stat = read("stat")?;
+    // The name, in parentheses, may hold anything; what follows it is numbers.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
+    let kib = |file: &str, what: &str| -> u64 {
+        let text = read(file).unwrap_or_default();
+        let lines =
+            text.lines().filter_map(|line| line.strip_prefix(what)?.split_whitespace().next()?.parse::<u64>().ok());
+        lines.sum::<u64>() * 1024
+    };
+    let own = kib("smaps_rollup", "Private_Clean:") + kib("smaps_rollup", "Private_Dirty:");
+    let words = read("cmdline").unwrap_or_default();
+    let name = if words.contains("start") { "worker" } else { "spawner" };
+    Some(Process {
+        name: name.to_owned(),
+        parent: u32::try_from(number(1)?).ok()?,
+        cpu_s: ticks as f64 / rustix::param::clock_ticks_per_second() as f64,
+        resident: kib("status", "VmRSS:"),
+        own,
+        threads: number(17)?,
+    })
+}

@@ -1,0 +1,39 @@
+//! What a worker records of its host is sent until it is kept.
+
+use common::availability::Stretch;
+
+use super::*;
+
+impl Worker {
+    /// What it has recorded next.
+    async fn recorded(&mut self) -> (u64, Vec<Stretch>) {
+        self.until(|message| match message {
+            ToMaster::Recorded { last, stretches } => Some((last, stretches)),
+            _ => None,
+        })
+        .await
+    }
+}
+
+pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
+    let mut master = Master::new();
+    let watchful = || Config { look_every_ms: 100, ..config() };
+    let (stop, run) = master.start_as(watchful());
+    let mut worker = master.welcome(Vec::new()).await;
+    let (_, first) = worker.recorded().await;
+    assert!(!first.is_empty() && first.iter().all(Stretch::is_sound), "{first:?}");
+    // Not acknowledged: the next connection hears it again, and a second worker on the same directory, too.
+    worker.connection.close(0u32.into(), b"");
+    let mut worker = master.welcome(Vec::new()).await;
+    let (_, again) = worker.recorded().await;
+    assert_eq!(again[..first.len()], first[..]);
+    drop(stop);
+    within(run).await.unwrap().unwrap();
+    let (_stop, _run) = master.start_as(watchful());
+    let mut worker = master.welcome(Vec::new()).await;
+    let (last, again) = worker.recorded().await;
+    assert_eq!(again[..first.len()], first[..]);
+    worker.control.tx.send(&ToWorker::Kept { last }).await.unwrap();
+    let (later, next) = worker.recorded().await;
+    assert!(later > last && next[0].start >= again[again.len() - 1].end, "{again:?} {next:?}");
+}
