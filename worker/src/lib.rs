@@ -29,4 +29,5 @@ mod worker;
 
 pub use config::Config;
 pub use error::WorkerError;
-pub use worker::{PAUSE_FILE, run};
+pub use owner::pause::PAUSE_FILE;
+pub use worker::run;

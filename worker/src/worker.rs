@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc as threads};
 use std::time::Duration;
 
 use common::checkpoint::Saving;
-use common::host::{HostFacts, OwnerState, Status};
+use common::host::{HostFacts, Status};
 use common::wire::Versions;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, Span, Time};
@@ -25,15 +25,16 @@ use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
-use crate::owner::{self, PauseFile, Sensed, Sensor};
+use crate::owner::policy::Policy;
+use crate::owner::rules::Room;
+use crate::owner::sight::Topic;
+use crate::owner::{self, Sighted, hour};
 use crate::session::{self, Session, Uplink};
 use crate::share::{Gauge, Load, UpTime};
 use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, Request, Spooled};
 use crate::spool::{Moment, Spool};
 
-/// The owner's switch in a worker's directory: while this file is there, every task is frozen.
-pub const PAUSE_FILE: &str = "pause";
 /// Inputs taken before anything is done about them.
 const BATCH: usize = 1_024;
 /// How many spooled completions are read and sent at a time after a connection was made.
@@ -55,7 +56,7 @@ enum Input {
     Machine(Event),
     Session(Session),
     Spool(Spooled),
-    Sensed(Sensed),
+    Sighted(Sighted),
     Beat(Vec<(AttemptId, f32)>),
     Load(Option<Load>),
 }
@@ -78,9 +79,9 @@ impl From<Spooled> for Input {
     }
 }
 
-impl From<Sensed> for Input {
-    fn from(sensed: Sensed) -> Self {
-        Input::Sensed(sensed)
+impl From<Sighted> for Input {
+    fn from(sighted: Sighted) -> Self {
+        Input::Sighted(sighted)
     }
 }
 
@@ -114,22 +115,32 @@ pub async fn run(
     let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
+    let room =
+        Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
+    facts.slots = config.owner.slots_idle(&room);
     tracing::info!(?facts, "this host");
-    let gauge = Gauge::new(slots, facts.cores);
-    let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
-    let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
-    let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let gauge = Gauge::new(facts.slots, facts.cores);
+    let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
+    let machine = Machine::new(facts.slots as usize, grace, patience, spool.ids());
+    let mut sensors = owner::sensors(&config.owner, &dir);
+    let named = sensors.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
+    let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
+    // The switch in its own directory answers at once: where nothing else counts, the master hears no other word before.
+    if let Some(switch) = sensors.iter().position(|sensor| sensor.topic() == Topic::Switch) {
+        policy.saw(Time(0), switch, sensors[switch].sense());
+    }
+    owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let shell = Shell {
         machine,
+        policy,
         facts,
         shop: Arc::new(shop),
         spool,
         spooling,
         tell,
-        sensed,
         attempts: BTreeMap::new(),
         saved: BTreeMap::new(),
         uplink: None,
@@ -170,12 +181,12 @@ struct Handle {
 
 struct Shell {
     machine: Machine,
+    policy: Policy,
     facts: HostFacts,
     shop: Arc<Workshop>,
     spool: threads::Sender<Request>,
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<Input>,
-    sensed: Vec<OwnerState>,
     attempts: BTreeMap<AttemptId, Handle>,
     /// What became of the newest state of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
@@ -199,8 +210,7 @@ impl Shell {
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
         let (mut batch, mut actions, mut leaving) = (Vec::new(), Vec::new(), false);
-        let owner = owner::together(&self.sensed);
-        self.machine.step(self.now(), Event::Owner(owner), &mut actions);
+        self.decide(&mut actions);
         let mut refused = None;
         while !self.may_end() {
             let wakeup = self.next_wakeup();
@@ -224,6 +234,7 @@ impl Shell {
                     input => self.on_input(input, &mut actions),
                 }
             }
+            self.decide(&mut actions);
             self.carry_out(&mut actions);
             self.keep_time();
         }
@@ -236,8 +247,9 @@ impl Shell {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let machine = self.machine.next_wakeup().map(|at| self.origin + Duration::from(at.since(Time(0))));
-        machine.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
+        let next = self.machine.next_wakeup().into_iter().chain(self.policy.next_wakeup()).min();
+        let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
+        next.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
     }
 
     /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
@@ -266,9 +278,11 @@ impl Shell {
             Input::Machine(event) => Some(event),
             Input::Session(session) => self.on_session(session),
             Input::Spool(spooled) => self.on_spooled(spooled),
-            Input::Sensed(Sensed { sensor, state }) => {
-                self.sensed[sensor] = state;
-                Some(Event::Owner(owner::together(&self.sensed)))
+            Input::Sighted(Sighted { sensor, sight }) => {
+                self.policy.saw(self.now(), sensor, sight);
+                // What comes behind it must find the new decision: a task is not started between two key presses.
+                self.decide(actions);
+                None
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
@@ -286,6 +300,20 @@ impl Shell {
         }
         if let Some(event) = event {
             self.machine.step(self.now(), event, actions);
+        }
+    }
+
+    /// Has tasks do what the owner's policy lets them.
+    fn decide(&mut self, actions: &mut Vec<Action>) {
+        let now = self.now();
+        let decision = self.policy.decide(now, hour::now());
+        if decision != self.machine.decision() {
+            tracing::info!(
+                ?decision,
+                why = self.policy.why().first().map(|finding| &*finding.says),
+                "the owner's policy"
+            );
+            self.machine.step(now, Event::Decided(decision), actions);
         }
     }
 
