@@ -265,7 +265,9 @@ impl WorkerSetup<'_> {
             command.args(["--master", &grid.listen, "--join", &grid.token("worker")]);
         }
         grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
-        let up = |host: &Value| host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy"));
+        let up = |host: &Value| {
+            host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy" | "suspended"))
+        };
         eventually(&format!("worker {name} joins"), STARTUP, || {
             let hosts = grid.json(["host", "list"]);
             hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())

@@ -16,6 +16,7 @@
 mod attempt;
 mod cache;
 mod config;
+pub mod control;
 mod error;
 mod facts;
 mod machine;

@@ -41,8 +41,8 @@ pub(crate) struct Sighted {
     pub sight: Sight,
 }
 
-/// The sensors that matter to these rules, for a worker in `dir`.
-pub(crate) fn sensors(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
+/// The owner's switches, for a worker in `dir`: first its own.
+pub(crate) fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
     let files = std::iter::once(dir.join(PAUSE_FILE)).chain(rules.pause_files.iter().cloned());
     files.map(|file| Box::new(PauseFile::new(file)) as Box<dyn Sensor>).collect()
 }

@@ -14,6 +14,7 @@ use common::wire::Versions;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, Span, Time};
 use link::Identity;
+use link::identity::LinkInfo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -21,13 +22,13 @@ use tokio::time::Instant;
 use crate::attempt::{Order, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::control::{self, Question, Shown};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
-use crate::owner::sight::Topic;
 use crate::owner::{self, Sighted, hour};
 use crate::session::{self, Session, Uplink};
 use crate::share::{Gauge, Load, UpTime};
@@ -47,6 +48,8 @@ const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// How often to look at what the processors do, which is also the time over which that is averaged.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// The number of the sensor that looks at the switch in the worker's own directory.
+const OWN_SWITCH: usize = 0;
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
@@ -57,6 +60,7 @@ enum Input {
     Session(Session),
     Spool(Spooled),
     Sighted(Sighted),
+    Asked(Question),
     Beat(Vec<(AttemptId, f32)>),
     Load(Option<Load>),
 }
@@ -76,6 +80,12 @@ impl From<Session> for Input {
 impl From<Spooled> for Input {
     fn from(spooled: Spooled) -> Self {
         Input::Spool(spooled)
+    }
+}
+
+impl From<Question> for Input {
+    fn from(question: Question) -> Self {
+        Input::Asked(question)
     }
 }
 
@@ -107,7 +117,8 @@ pub async fn run(
     let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master.clone())?);
+    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, facts::disk_bytes(&dir));
+    let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join("attempts");
     let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone());
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
@@ -122,20 +133,25 @@ pub async fn run(
     let gauge = Gauge::new(facts.slots, facts.cores);
     let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
     let machine = Machine::new(facts.slots as usize, grace, patience, spool.ids());
-    let mut sensors = owner::sensors(&config.owner, &dir);
+    let mut sensors = owner::switches(&config.owner, &dir);
     let named = sensors.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
     // The switch in its own directory answers at once: where nothing else counts, the master hears no other word before.
-    if let Some(switch) = sensors.iter().position(|sensor| sensor.topic() == Topic::Switch) {
-        policy.saw(Time(0), switch, sensors[switch].sense());
-    }
+    policy.saw(Time(0), OWN_SWITCH, sensors[OWN_SWITCH].sense());
     owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    // A worker that cannot be asked still works, and its switches still hold.
+    if let Err(error) = control::serve(dir.clone(), tell.clone()) {
+        tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
+    }
+    let link = identity.link.clone();
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let shell = Shell {
         machine,
         policy,
+        link,
+        turned: Time(0),
         facts,
         shop: Arc::new(shop),
         spool,
@@ -182,6 +198,9 @@ struct Handle {
 struct Shell {
     machine: Machine,
     policy: Policy,
+    link: LinkInfo,
+    /// When the connection was made, or lost, last.
+    turned: Time,
     facts: HostFacts,
     shop: Arc<Workshop>,
     spool: threads::Sender<Request>,
@@ -284,6 +303,15 @@ impl Shell {
                 self.decide(actions);
                 None
             }
+            Input::Asked(Question { switch, answer }) => {
+                if let Some(sight) = switch {
+                    self.policy.saw(self.now(), OWN_SWITCH, sight);
+                    self.decide(actions);
+                }
+                // Who asked may have gone.
+                let _ = answer.send(self.report());
+                None
+            }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
                 None
@@ -317,6 +345,13 @@ impl Shell {
         }
     }
 
+    /// How the worker is, for its owner.
+    fn report(&self) -> control::Report {
+        let Self { facts, policy, machine, link, turned, .. } = self;
+        let connected = (self.uplink.is_some(), *turned);
+        Shown { host: &link.name, master: &link.master, facts, connected, policy, machine }.report(self.now())
+    }
+
     fn on_session(&mut self, session: Session) -> Option<Event> {
         match session {
             Session::Greet(answer) => {
@@ -330,11 +365,13 @@ impl Shell {
                 for (attempt, (sequence, saving)) in self.saved.clone() {
                     uplink.say(ToMaster::Checkpoint { attempt, sequence, saving });
                 }
+                self.turned = self.now();
                 self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
                 None
             }
             Session::Said(message) => self.on_message(message),
             Session::Down => {
+                self.turned = self.now();
                 self.uplink = None;
                 self.backlog.clear();
                 None

@@ -521,7 +521,7 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
     world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 1)));
     assert_eq!(frozen(&world), [1, 2]);
     world.tell(Event::Decided(Decision::Run));
-    assert_eq!(frozen(&world), []);
+    assert!(frozen(&world).is_empty());
 }
 
 #[test]

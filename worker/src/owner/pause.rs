@@ -64,6 +64,25 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     Ok(until.is_none_or(|until| now < until).then_some(Pause { until }))
 }
 
+/// What a switch says now.
+pub(crate) fn sight(file: &Path) -> Sight {
+    sighted(file).0
+}
+
+/// What a switch says now, and until when, if it ends by itself.
+fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
+    let shown = file.display();
+    match look(file, Timestamp::now()) {
+        Ok(None) => (Sight::Seen(Reading::Paused(None)), None),
+        Ok(Some(Pause { until: None })) => (Sight::Seen(Reading::Paused(Some(shown.to_string()))), None),
+        Ok(Some(Pause { until: Some(until) })) => {
+            (Sight::Seen(Reading::Paused(Some(format!("{shown}, until {until}")))), Some(until))
+        }
+        // What cannot be looked at is not known to be absent.
+        Err(error) => (Sight::Unknown(format!("{shown}: {error}")), None),
+    }
+}
+
 /// The sensor that looks at one switch.
 #[derive(Debug)]
 pub struct PauseFile {
@@ -91,16 +110,9 @@ impl Sensor for PauseFile {
     }
 
     fn sense(&mut self) -> Sight {
-        let pause = match look(&self.file, Timestamp::now()) {
-            Ok(pause) => pause,
-            // What cannot be looked at is not known to be absent.
-            Err(error) => return Sight::Unknown(format!("{}: {error}", self.file.display())),
-        };
-        self.until = pause.and_then(|pause| pause.until);
-        let file = self.file.display();
-        let says =
-            pause.map(|pause| pause.until.map_or_else(|| file.to_string(), |until| format!("{file}, until {until}")));
-        Sight::Seen(Reading::Paused(says))
+        let (sight, until) = sighted(&self.file);
+        self.until = until;
+        sight
     }
 
     fn wait(&mut self, pause: Duration) {

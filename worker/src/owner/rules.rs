@@ -119,8 +119,8 @@ pub struct BatteryRule {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramsRule {
-    /// Their names; while one of them runs, no task does.
-    pub names: Vec<String>,
+    /// Whether the rule is heeded.
+    pub heed: bool,
     /// How long none of them must have run before tasks go on, in seconds.
     pub resume_after_s: f64,
 }
@@ -181,7 +181,7 @@ impl Default for BatteryRule {
 
 impl Default for ProgramsRule {
     fn default() -> Self {
-        Self { names: Vec::new(), resume_after_s: 30.0 }
+        Self { heed: true, resume_after_s: 30.0 }
     }
 }
 
@@ -203,7 +203,8 @@ impl Rules {
     pub fn dedicated() -> Self {
         let mut rules = Self { first_watch_s: 0.0, memory_share_idle: 1.0, disk_share: 1.0, ..Self::default() };
         rules.memory_share_in_use = 1.0;
-        (rules.input.heed, rules.load.heed, rules.memory.heed, rules.battery.heed) = (false, false, false, false);
+        (rules.input.heed, rules.load.heed, rules.memory.heed) = (false, false, false);
+        (rules.battery.heed, rules.programs.heed) = (false, false);
         rules
     }
 
@@ -214,7 +215,7 @@ impl Rules {
             Topic::Load => self.load.heed,
             Topic::Memory => self.memory.heed,
             Topic::Power => self.battery.heed,
-            Topic::Programs => !self.programs.names.is_empty(),
+            Topic::Programs => self.programs.heed,
             Topic::Switch => true,
         }
     }
@@ -233,6 +234,11 @@ impl Rules {
     /// The slots that go on while the owner is there.
     pub fn slots_in_use(&self, room: &Room) -> u32 {
         self.slots_when_active.min(self.slots_idle(room)).min(fitting(self.memory_share_in_use, room))
+    }
+
+    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take `limit` at most.
+    pub fn cache_bytes(&self, limit: u64, disk: Option<u64>) -> u64 {
+        disk.map_or(limit, |disk| limit.min((self.disk_share * disk as f64) as u64))
     }
 
     /// What is wrong with it, if anything is: the key, and what it should be.
@@ -319,6 +325,8 @@ mod tests {
         let unknown = Room { memory: 0, ..limited };
         assert_eq!((rules.slots_idle(&unknown), rules.slots_in_use(&unknown)), (8, 4));
         assert_eq!(Rules::default().slots_in_use(&room), 0);
+        assert_eq!(rules.cache_bytes(100, Some(200)), 50);
+        assert_eq!((rules.cache_bytes(100, Some(1_000)), rules.cache_bytes(100, None)), (100, 100));
     }
 
     #[test]

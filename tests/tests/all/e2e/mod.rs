@@ -1,6 +1,7 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
 mod checkpoints;
+mod control;
 mod demo;
 mod errors;
 mod files;

@@ -122,20 +122,19 @@ impl Desk {
     }
 }
 
-fn named(names: &[&str]) -> Rules {
-    let mut rules = Rules { first_watch_s: 0.0, ..Rules::default() };
-    rules.programs.names = names.iter().map(|name| (*name).to_owned()).collect();
-    rules
+/// The defaults, without a first watch.
+fn plain() -> Rules {
+    Rules { first_watch_s: 0.0, ..Rules::default() }
 }
 
 fn hours(windows: &[&str]) -> Rules {
     let windows: Vec<String> = windows.iter().map(|w| (*w).to_owned()).collect();
-    Rules { hours: windows.try_into().unwrap(), ..named(&[]) }
+    Rules { hours: windows.try_into().unwrap(), ..plain() }
 }
 
 #[test]
 fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
-    let mut desk = Desk::quiet(named(&[]));
+    let mut desk = Desk::quiet(plain());
     assert_eq!(desk.decide(), Decision::Run);
     desk.after(100.0);
     assert_eq!(desk.sees(0, idle(0.0)), Decision::Freeze(InUse));
@@ -154,7 +153,7 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
 
 #[test]
 fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
-    let mut rules = named(&[]);
+    let mut rules = plain();
     (rules.input.idle_s, rules.input.resume_s, rules.evict_after_s) = (900.0, 300.0, 600.0);
     let mut desk = Desk::quiet(rules.clone());
     desk.sees(0, idle(0.0));
@@ -171,7 +170,7 @@ fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
 
 #[test]
 fn an_input_that_cannot_be_seen_is_the_owners() {
-    let mut desk = Desk::quiet(named(&[]));
+    let mut desk = Desk::quiet(plain());
     assert_eq!(desk.sees(1, unknown()), Decision::Freeze(InUse));
     assert_eq!(desk.after(1e6), Decision::Freeze(InUse), "for as long as it is so");
     let says = desk.says();
@@ -182,9 +181,9 @@ fn an_input_that_cannot_be_seen_is_the_owners() {
 
 #[test]
 fn a_host_without_a_seat_is_not_in_use() {
-    let mut desk = Desk::quiet(named(&[]));
+    let mut desk = Desk::quiet(plain());
     desk.sees(0, idle(3.0));
-    let mut server = Desk::new(named(&[]));
+    let mut server = Desk::new(plain());
     for (sensor, sight) in
         [absent(), absent(), load(0.0), absent(), absent(), absent(), paused(None)].into_iter().enumerate()
     {
@@ -198,7 +197,7 @@ fn a_host_without_a_seat_is_not_in_use() {
 
 #[test]
 fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
-    let mut desk = Desk::quiet(named(&[]));
+    let mut desk = Desk::quiet(plain());
     assert_eq!(desk.sees(2, load(2.0)), Decision::Run);
     desk.after(9.0);
     assert_eq!(desk.sees(2, load(0.4)), Decision::Run);
@@ -219,7 +218,7 @@ fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
 
 #[test]
 fn a_load_can_be_a_part_of_the_whole_host() {
-    let mut rules = named(&[]);
+    let mut rules = plain();
     (rules.load.of, rules.load.busy_above, rules.load.free_below) = (Whole::Host, 0.25, 0.25);
     let mut desk = Desk::quiet(rules);
     desk.sees(2, load(0.9));
@@ -231,14 +230,14 @@ fn a_load_can_be_a_part_of_the_whole_host() {
 
 #[test]
 fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
-    let mut desk = Desk::quiet(Rules { slots_when_active: 2, ..named(&["game"]) });
+    let mut desk = Desk::quiet(Rules { slots_when_active: 2, ..plain() });
     assert_eq!(desk.sees(0, idle(0.0)), Decision::Yield(InUse, 2));
     assert!(desk.says().ends_with("; meanwhile 2 of 4 slots go on"), "{}", desk.says());
     assert_eq!(desk.sees(5, program(Some("game"))), Decision::Freeze(ExclusiveApp));
     assert_eq!(desk.policy.why().len(), 2, "every reason is told, the first one decides");
     desk.sees(5, program(None));
     assert_eq!(desk.sleep(31.0)[1..], [(30.0, Decision::Yield(InUse, 2))]);
-    let mut generous = Desk::quiet(Rules { slots_when_active: 9, ..named(&[]) });
+    let mut generous = Desk::quiet(Rules { slots_when_active: 9, ..plain() });
     assert_eq!(generous.sees(0, idle(0.0)), Decision::Run);
 }
 
@@ -269,7 +268,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
         (6, unknown(), paused(None), PausedByOwner, 0.0),
         (4, unknown(), absent(), OnBattery, 30.0),
     ] {
-        let mut desk = Desk::quiet(Rules { slots_when_active: 4, ..named(&["game"]) });
+        let mut desk = Desk::quiet(Rules { slots_when_active: 4, ..plain() });
         assert_eq!(desk.decide(), Decision::Run);
         assert_eq!(desk.sees(sensor, bad), Decision::Freeze(reason));
         let says = desk.says();
@@ -284,7 +283,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
 
 #[test]
 fn a_charge_can_be_enough() {
-    let mut rules = named(&[]);
+    let mut rules = plain();
     rules.battery.charge_above = 0.6;
     let mut desk = Desk::quiet(rules);
     assert_eq!(desk.sees(4, battery(Some(0.7))), Decision::Run);
@@ -298,7 +297,7 @@ fn a_charge_can_be_enough() {
 
 #[test]
 fn memory_that_suspended_tasks_hold_is_given_back() {
-    let mut desk = Desk::quiet(named(&[]));
+    let mut desk = Desk::quiet(plain());
     desk.sees(3, memory(0.01, 0.5));
     let turns = desk.sleep(600.0);
     assert_eq!(turns, [(0.0, Decision::Freeze(LowMemory)), (60.0, Decision::Evict(LowMemory))]);
@@ -372,7 +371,7 @@ fn rules() -> impl Strategy<Value = Rules> {
         |(slots_when_active, windows, first_watch_s, idle_s)| {
             let windows = windows.into_iter().filter(|w| w.parse::<hours::Hours>().is_ok());
             let hours = windows.map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
-            let mut rules = Rules { slots_when_active, hours, first_watch_s, ..named(&["game"]) };
+            let mut rules = Rules { slots_when_active, hours, first_watch_s, ..plain() };
             (rules.input.idle_s, rules.evict_after_s) = (idle_s, 200.0);
             rules.battery.charge_above = 0.5;
             rules
