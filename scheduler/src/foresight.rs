@@ -168,7 +168,7 @@ impl Foresight {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
         if host.holds_still(load.phase) {
             let partly = host.owner.lets_run();
-            let since = load.frozen_since.filter(|_| partly).unwrap_or(host.owner_since);
+            let since = load.suspended_since.filter(|_| partly).unwrap_or(host.owner_since);
             left_s + (0.7 * age_s(since, now)).max(60.0)
         } else {
             left_s * self.curves().stretch

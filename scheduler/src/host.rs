@@ -107,7 +107,7 @@ pub(crate) struct Load {
     /// When its host last reported it, if ever.
     pub(crate) noted: Option<Time>,
     /// Since when it has been suspended, if it is; and for how long it was before that.
-    pub(crate) frozen_since: Option<Time>,
+    pub(crate) suspended_since: Option<Time>,
     pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
@@ -126,7 +126,7 @@ impl Load {
             ran: Span::ZERO,
             progress: None,
             noted: None,
-            frozen_since: None,
+            suspended_since: None,
             suspended: Span::ZERO,
             resumed: 0.0,
             assigned: now,

@@ -277,11 +277,11 @@ impl Scheduler {
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
     let Some(load) = host.books.get_mut(&held.attempt) else { return };
     (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
-    let frozen_since = host.heard.filter(|_| suspended(held.phase)).map(|heard| heard - held.frozen_for);
-    if let (Some(since), None, Some(heard)) = (load.frozen_since, frozen_since, host.heard) {
+    let suspended_since = host.heard.filter(|_| suspended(held.phase)).map(|heard| heard - held.frozen_for);
+    if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
         load.suspended = load.suspended + heard.since(since);
     }
-    load.frozen_since = frozen_since;
+    load.suspended_since = suspended_since;
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
         return;

@@ -56,7 +56,7 @@ pub struct LiveAttempt {
     /// Time suspended before that, as far as its host said in this incarnation.
     pub suspended: Span,
     /// Since when it has been suspended, if it is.
-    pub frozen_since: Option<Time>,
+    pub suspended_since: Option<Time>,
     /// The part done, between 0 and 1, where the program reports it.
     pub progress: Option<f32>,
     /// When it was given to its host (or taken back from the store, or from the host's list).
@@ -125,8 +125,8 @@ impl Scheduler {
             let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
             let (attempt, host, phase, ran) = (copy.attempt, copy.host, load.phase, load.ran);
             let (progress, assigned, duplicate) = (load.progress, load.assigned, load.duplicate);
-            let (suspended, frozen_since) = (load.suspended, load.frozen_since);
-            Some(LiveAttempt { attempt, host, phase, ran, suspended, frozen_since, progress, assigned, duplicate })
+            let (suspended, suspended_since) = (load.suspended, load.suspended_since);
+            Some(LiveAttempt { attempt, host, phase, ran, suspended, suspended_since, progress, assigned, duplicate })
         })
     }
 

@@ -286,12 +286,14 @@ impl Machine {
 
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
+        // What comes beside frozen attempts has crossed the news of them on its way.
+        let full = self.leaving || self.allowed() == 0 || self.running.values().any(Run::frozen);
         for assignment in work {
             let id = assignment.attempt;
             if self.holds(id) {
                 continue; // Said twice.
             }
-            if self.leaving || self.allowed() == 0 || self.running.values().any(Run::frozen) {
+            if full {
                 back.push(id);
             } else if assignment.work == Errand::Noop {
                 self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);

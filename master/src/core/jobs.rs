@@ -79,7 +79,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
-    let suspended = live.suspended + live.frozen_since.map_or(Span::ZERO, |since| now.since(since));
+    let suspended = live.suspended + live.suspended_since.map_or(Span::ZERO, |since| now.since(since));
     LiveAttempt { state, reason, ran: live.ran, suspended }
 }
 

@@ -321,7 +321,7 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
     assert_eq!((shown.slots, shown.usable_slots), (3, 1));
     assert_eq!(shown.reason.unwrap(), "busy: tasks may use 1 of 3 slots");
     let live = w.scheduler.task_attempts(frozen.task);
-    assert_eq!(live[0].frozen_since, Some(w.now - s(5)));
+    assert_eq!(live[0].suspended_since, Some(w.now - s(5)));
     for attempt in w.books(host) {
         w.succeeds(host, attempt);
     }
@@ -345,5 +345,5 @@ fn suspended_time_is_counted_over_all_suspensions() {
         w.pass(s(20));
     }
     let live = w.scheduler.task_attempts(task);
-    assert_eq!((live[0].suspended, live[0].frozen_since), (s(60), None));
+    assert_eq!((live[0].suspended, live[0].suspended_since), (s(60), None));
 }
