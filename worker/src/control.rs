@@ -5,7 +5,8 @@
 //! what the answers look like to people.
 
 mod report;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 #[cfg(unix)]
 #[path = "control/unix.rs"]
