@@ -19,6 +19,8 @@ pub struct Held {
     pub phase: Phase,
     /// For how long its command has run so far, suspensions not counted.
     pub ran: Span,
+    /// For how long it has been suspended this time; zero while it is not.
+    pub frozen_for: Span,
     /// The part done, between 0 and 1, where the program reports it.
     pub progress: Option<f32>,
 }

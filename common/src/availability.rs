@@ -18,24 +18,26 @@ pub struct Stretch {
     pub start: Time,
     /// Likewise; after `start`.
     pub end: Time,
-    /// The part of each slot's processor that tasks could have, on average, between 0 and 1.
+    /// The part of each slot's processor that tasks could have, on average over all slots, between 0 and 1.
     pub cpu: f32,
     /// Whether the owner used the host, where that is known.
     pub owner_active: Option<bool>,
-    /// Why tasks could not run, in the words of [`YieldReason`]; nothing where they could.
+    /// Why tasks could not use every slot, in the words of [`YieldReason`]; nothing where they could.
     pub reason: Option<String>,
 }
 
 impl Stretch {
     /// One in which the owner was in this state, and tasks could have this part of the processor unless they had to yield.
     pub fn of(start: Time, end: Time, owner: OwnerState, cpu: f32) -> Self {
-        let (cpu, owner_active, reason) = match owner {
-            OwnerState::Away => (if cpu.is_finite() { cpu.clamp(0.0, 1.0) } else { 0.0 }, Some(false), None),
-            OwnerState::Present(why @ YieldReason::InUse) => (0.0, Some(true), Some(why.to_string())),
+        let cpu = if cpu.is_finite() && owner.lets_run() { cpu.clamp(0.0, 1.0) } else { 0.0 };
+        let reason = owner.reason();
+        let owner_active = match reason {
+            None => Some(false),
+            Some(YieldReason::InUse) => Some(true),
             // A busy or paused host says nothing of whether somebody sits before it.
-            OwnerState::Present(why) => (0.0, None, Some(why.to_string())),
+            Some(_) => None,
         };
-        Self { start, end, cpu, owner_active, reason }
+        Self { start, end, cpu, owner_active, reason: reason.map(|why| why.to_string()) }
     }
 
     /// How long it is.

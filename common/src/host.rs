@@ -66,6 +66,32 @@ pub enum OwnerState {
     Away,
     /// All tasks are suspended.
     Present(YieldReason),
+    /// The owner is there and lets tasks use this many slots; what runs beyond them is suspended.
+    Sharing(YieldReason, u32),
+}
+
+impl OwnerState {
+    /// How many of `all` slots tasks may use.
+    pub fn slots(self, all: u32) -> u32 {
+        match self {
+            OwnerState::Away => all,
+            OwnerState::Present(_) => 0,
+            OwnerState::Sharing(_, slots) => slots.min(all),
+        }
+    }
+
+    /// Whether any task may run.
+    pub fn lets_run(self) -> bool {
+        self.slots(1) > 0
+    }
+
+    /// Why not everything may run, if so.
+    pub fn reason(self) -> Option<YieldReason> {
+        match self {
+            OwnerState::Away => None,
+            OwnerState::Present(reason) | OwnerState::Sharing(reason, _) => Some(reason),
+        }
+    }
 }
 
 /// How its host can be used at present, as a worker says with each heartbeat.

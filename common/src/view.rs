@@ -298,6 +298,8 @@ pub struct HostView {
     pub cpu_availability: Option<f64>,
     /// Whether the owner was active when last heard of, where known.
     pub owner_active: Option<bool>,
+    /// How many of its slots its owner lets tasks use.
+    pub slots_usable: u32,
     /// Attempts that it holds.
     pub attempts: Vec<AttemptId>,
     /// Attempts that it has finished since it enrolled.

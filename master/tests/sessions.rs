@@ -227,7 +227,7 @@ fn code(error: &LinkError) -> RefusalCode {
 }
 
 fn held(attempt: AttemptId) -> Held {
-    Held { attempt, phase: Phase::Running, ran: Span::ZERO, progress: None }
+    Held { attempt, phase: Phase::Running, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

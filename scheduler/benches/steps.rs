@@ -122,8 +122,13 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
             events.push(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
         }
         let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
-        let running =
-            |attempt: &AttemptId| Held { attempt: *attempt, phase: Phase::Running, ran: Span(1), progress: None };
+        let running = |attempt: &AttemptId| Held {
+            attempt: *attempt,
+            phase: Phase::Running,
+            ran: Span(1),
+            frozen_for: Span::ZERO,
+            progress: None,
+        };
         let held = live[host as usize].iter().map(running).collect();
         events.push(Event::HostHeard { host: HostId(host), status: OwnerState::Away.into(), held });
     }

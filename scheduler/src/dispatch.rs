@@ -68,7 +68,7 @@ impl Scheduler {
             return;
         }
         let Some(host) = self.hosts.table.get(&id).filter(|host| host.takes_work()) else { return };
-        let slots = u64::from(host.slots);
+        let slots = u64::from(host.usable_slots());
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.books.len() as u64).min(share);

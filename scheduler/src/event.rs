@@ -127,7 +127,7 @@ pub enum Event {
         /// Run time, suspensions not counted.
         ran: Span,
     },
-    /// A worker gives attempts back unexecuted.
+    /// A worker gives attempts back, unexecuted or because its owner wants the host: no failure of their tasks.
     AttemptsReturned {
         /// Which host.
         host: HostId,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use common::host::OwnerState;
 use common::view::HostState;
 use common::{HostId, IdSet, JobId};
 
@@ -53,7 +52,7 @@ impl Scheduler {
         let mut owners: BTreeMap<String, usize> = BTreeMap::new();
         for host in self.hosts.table.values() {
             *kinds.entry(kind(host)).or_default() += 1;
-            if let (HostState::Suspended, OwnerState::Present(reason)) = (host.state, host.owner) {
+            if let (HostState::Suspended, Some(reason)) = (host.state, host.owner.reason()) {
                 *owners.entry(reason.to_string()).or_default() += 1;
             }
         }
@@ -93,7 +92,7 @@ fn kind(host: &Host) -> &'static str {
 
 impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job) -> String {
-        let slots = plural(host.slots as usize, "slot");
+        let slots = plural(host.usable_slots() as usize, "slot");
         match (kind(host), host.reason()) {
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),

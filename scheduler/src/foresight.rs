@@ -3,7 +3,6 @@
 use std::cell::OnceCell;
 
 use common::attempt::Phase;
-use common::host::OwnerState;
 use common::{Span, Time};
 
 use crate::experience::{Common, Curves, Experience, Temper};
@@ -80,7 +79,7 @@ impl Foresight {
 
     /// The owner came or went at `at`.
     pub(crate) fn on_owner_turned(&mut self, host: &mut Host, at: Time) {
-        if host.owner == OwnerState::Away {
+        if host.owner.lets_run() {
             host.habit.turns += 1.0;
             host.habit.away_s += age_s(host.owner_seen, at);
         }
@@ -91,15 +90,15 @@ impl Foresight {
 
     fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
         let (from, to) = (age_s(host.owner_since, host.owner_seen), age_s(host.owner_since, at));
-        match host.owner {
-            OwnerState::Away => self.experience.suspension.observe(from, to, turned),
-            OwnerState::Present(_) => self.experience.resumption.observe(from, to, turned),
+        match host.owner.lets_run() {
+            true => self.experience.suspension.observe(from, to, turned),
+            false => self.experience.resumption.observe(from, to, turned),
         }
     }
 
     /// The host's processor share is about to be told anew.
     pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
-        if host.owner == OwnerState::Away {
+        if host.owner.lets_run() {
             self.experience.observe_cpu(age_s(host.cpu_seen, at), host.cpu);
         }
     }
@@ -134,14 +133,14 @@ impl Foresight {
         Place {
             up_s: age_s(host.up_since, now),
             owner_s: age_s(host.owner_since, now),
-            suspended: host.owner != OwnerState::Away,
+            suspended: !host.owner.lets_run(),
             temper: host.temper,
         }
     }
 
     /// The processor share that tasks have on this host while they run.
     fn share(&self, host: &Host) -> f64 {
-        if host.owner == OwnerState::Away && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.common().cpu }
+        if host.owner.lets_run() && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.common().cpu }
     }
 
     /// What a task of which `part` is left takes on a free slot of this host, in seconds.
@@ -158,7 +157,7 @@ impl Foresight {
             (Some(noted), _) if load.phase == Phase::Queued => (noted + start_cost, load.resumed),
             _ => (load.assigned + start_cost, load.resumed),
         };
-        let ran_s = if host.owner == OwnerState::Away { age_s(since, now) } else { 0.0 };
+        let ran_s = if host.holds_still(load.phase) { 0.0 } else { age_s(since, now) };
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
@@ -173,16 +172,20 @@ impl Foresight {
     /// When a live attempt should be done, in seconds from now, suspensions at their mean.
     pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
-        match host.owner {
-            OwnerState::Away => left_s * self.curves().stretch,
-            OwnerState::Present(_) => left_s + (0.7 * age_s(host.owner_since, now)).max(60.0),
+        if host.holds_still(load.phase) {
+            let partly = host.owner.lets_run();
+            let since = load.suspended_since.filter(|_| partly).unwrap_or(host.owner_since);
+            left_s + (0.7 * age_s(since, now)).max(60.0)
+        } else {
+            left_s * self.curves().stretch
         }
     }
 
     /// The law of a live attempt's end.
     pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
         let left_s = self.left_s(host, load, work_s, start_cost, now);
-        let mut law = Law::of(left_s, Self::place(host, now), self.curves());
+        let place = Place { suspended: host.holds_still(load.phase), ..Self::place(host, now) };
+        let mut law = Law::of(left_s, place, self.curves());
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
         }

@@ -110,6 +110,9 @@ pub(crate) struct Load {
     pub(crate) assigned: Time,
     /// When its host last reported it, if ever.
     pub(crate) noted: Option<Time>,
+    /// Since when it has been suspended, if it is; and for how long it was before that.
+    pub(crate) suspended_since: Option<Time>,
+    pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
@@ -127,6 +130,8 @@ impl Load {
             ran: Span::ZERO,
             progress: None,
             noted: None,
+            suspended_since: None,
+            suspended: Span::ZERO,
             resumed: 0.0,
             assigned: now,
             duplicate,
@@ -178,12 +183,26 @@ impl Host {
     pub(crate) fn takes_work(&self) -> bool {
         self.presence == Presence::Connected
             && self.liveness == Liveness::Alive
-            && self.owner == OwnerState::Away
+            && self.owner.lets_run()
             && !self.draining
     }
 
+    /// How many of its slots its owner lets tasks use.
+    pub(crate) fn usable_slots(&self) -> u32 {
+        self.owner.slots(self.slots)
+    }
+
     pub(crate) fn free_slots(&self) -> usize {
-        (self.slots as usize).saturating_sub(self.books.len())
+        (self.usable_slots() as usize).saturating_sub(self.books.len())
+    }
+
+    /// Whether an attempt here in this phase is held still by the owner.
+    pub(crate) fn holds_still(&self, phase: Phase) -> bool {
+        match self.owner {
+            OwnerState::Away => false,
+            OwnerState::Sharing(..) if self.owner.lets_run() => matches!(phase, Phase::Suspended(_)),
+            OwnerState::Present(_) | OwnerState::Sharing(..) => true,
+        }
     }
 
     /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while its slots are
@@ -194,7 +213,7 @@ impl Host {
             self.books.iter().filter(|(_, load)| idle(load)).map(|(id, l)| (l.assigned, *id)).collect();
         idle.sort_unstable();
         let running = self.books.len() - idle.len();
-        let next = (self.slots as usize).saturating_sub(running);
+        let next = (self.usable_slots() as usize).saturating_sub(running);
         idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
     }
 
@@ -206,11 +225,11 @@ impl Host {
     /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
     /// back by the worker: nobody has to rescue it.
     pub(crate) fn hold_up(&self, phase: Phase) -> Option<CopyReason> {
-        match self.owner {
-            _ if self.liveness != Liveness::Alive => Some(CopyReason::Suspect),
-            OwnerState::Present(reason) if phase.executing() => Some(CopyReason::Suspended(reason)),
-            _ => None,
+        if self.liveness != Liveness::Alive {
+            return Some(CopyReason::Suspect);
         }
+        let reason = self.owner.reason().filter(|_| phase.executing() && self.holds_still(phase));
+        reason.map(CopyReason::Suspended)
     }
 
     fn present_state(&self) -> HostState {
@@ -219,9 +238,9 @@ impl Host {
             (Liveness::Suspect, _) => HostState::Suspect,
             _ if self.presence == Presence::Awaited => HostState::Suspect,
             (Liveness::Alive, _) if self.draining => HostState::Draining,
-            (Liveness::Alive, OwnerState::Present(_)) => HostState::Suspended,
-            (Liveness::Alive, OwnerState::Away) if self.free_slots() == 0 => HostState::Busy,
-            (Liveness::Alive, OwnerState::Away) => HostState::Ready,
+            (Liveness::Alive, owner) if !owner.lets_run() => HostState::Suspended,
+            (Liveness::Alive, _) if self.free_slots() == 0 => HostState::Busy,
+            (Liveness::Alive, _) => HostState::Ready,
         }
     }
 }
@@ -256,7 +275,7 @@ impl Index {
     /// Brings the host's places up to date after it changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
-        let usable = takes_work.then_some((host.slots, host.speed));
+        let usable = takes_work.then_some((host.usable_slots(), host.speed));
         if usable != host.usable {
             let millionths = |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
             self.usable_slots -= host.usable.map_or(0, |(slots, _)| u64::from(slots));
@@ -355,10 +374,7 @@ impl Hosts {
         for id in self.index.touched.drain(..) {
             let Some(host) = self.table.at_mut(&id) else { continue };
             let state = host.present_state();
-            let owner = match host.owner {
-                OwnerState::Present(reason) => Some(reason),
-                OwnerState::Away => None,
-            };
+            let owner = host.owner.reason();
             if (state, owner) != (host.state, host.announced) {
                 if state != host.state {
                     host.since = now;

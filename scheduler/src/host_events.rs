@@ -228,7 +228,9 @@ impl Scheduler {
         let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
         if revived || owner != host.owner {
-            if owner != host.owner {
+            // Why the owner wants the host may change, and how many slots are left to tasks: what is learned is of
+            // hosts that run nothing, and of those that run something.
+            if owner.lets_run() != host.owner.lets_run() {
                 let since = Time(self.now.0.saturating_sub(owner_for.0));
                 self.foresight.on_cpu(host, self.now);
                 self.foresight.on_owner_turned(host, since);
@@ -275,6 +277,11 @@ impl Scheduler {
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
     let Some(load) = host.books.at_mut(&held.attempt) else { return };
     (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
+    let suspended_since = host.heard.filter(|_| suspended(held.phase)).map(|heard| heard - held.frozen_for);
+    if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
+        load.suspended = load.suspended + heard.since(since);
+    }
+    load.suspended_since = suspended_since;
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
         return;

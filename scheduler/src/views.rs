@@ -30,6 +30,8 @@ pub struct HostStatus {
     pub draining: bool,
     /// How many tasks it runs at a time.
     pub slots: u32,
+    /// How many of them its owner lets tasks use.
+    pub usable_slots: u32,
     /// Speed of one slot.
     pub speed: Speed,
     /// Live attempts on its books.
@@ -51,6 +53,10 @@ pub struct LiveAttempt {
     pub phase: Phase,
     /// Run time so far, as its host last said, suspensions not counted.
     pub ran: Span,
+    /// Time suspended before that, as far as its host said in this incarnation.
+    pub suspended: Span,
+    /// Since when it has been suspended, if it is.
+    pub suspended_since: Option<Time>,
     /// The part done, between 0 and 1, where the program reports it.
     pub progress: Option<f32>,
     /// When it was given to its host (or taken back from the store, or from the host's list).
@@ -119,7 +125,8 @@ impl Scheduler {
             let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
             let (attempt, host, phase, ran) = (copy.attempt, copy.host, load.phase, load.ran);
             let (progress, assigned, duplicate) = (load.progress, load.assigned, load.duplicate);
-            Some(LiveAttempt { attempt, host, phase, ran, progress, assigned, duplicate })
+            let (suspended, suspended_since) = (load.suspended, load.suspended_since);
+            Some(LiveAttempt { attempt, host, phase, ran, suspended, suspended_since, progress, assigned, duplicate })
         })
     }
 
@@ -139,6 +146,7 @@ impl Scheduler {
             connected: host.presence == Presence::Connected,
             draining: host.draining,
             slots: host.slots,
+            usable_slots: host.usable_slots(),
             speed: host.speed,
             attempts: host.books.attempts().collect(),
             finished: host.finished,
@@ -240,8 +248,13 @@ impl Host {
             }
             (HostState::Suspect, ..) => Some("heartbeats are missing".to_owned()),
             (HostState::Lost, ..) => Some("not heard of beyond its lease".to_owned()),
-            (HostState::Draining | HostState::Suspended, _, OwnerState::Present(reason)) => Some(reason.to_string()),
+            (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
+                owner.reason().map(|reason| reason.to_string())
+            }
             (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
+            (_, _, OwnerState::Sharing(reason, slots)) => {
+                Some(format!("{reason}: tasks may use {slots} of {} slots", self.slots))
+            }
             _ => None,
         }
     }

@@ -23,6 +23,9 @@ suspect_after = \"2s\"
 lease = \"4s\"
 ";
 
+/// What workers of tests heed: nobody's desk but the switches, so that tests run as well on a developer's.
+const DEDICATED: &str = include_str!("../../configs/worker-dedicated.toml");
+
 /// A master, its workers, and a user with a client's certificate. Everything is killed and removed when it is dropped;
 /// if the test failed, what the servers said is printed first.
 pub struct Grid {
@@ -240,7 +243,7 @@ impl WorkerSetup<'_> {
         self
     }
 
-    /// With this configuration.
+    /// With this configuration; where it has no `[owner]` section, only the switches count.
     pub fn config(mut self, toml: &str) -> Self {
         toml.clone_into(&mut self.config);
         self
@@ -252,7 +255,8 @@ impl WorkerSetup<'_> {
     /// If the master does not get to know it.
     pub fn start(self) {
         let Self { grid, name, slots, config } = self;
-        let file = grid.file(&format!("{name}.toml"), config);
+        let owner = if config.contains("[owner") { "" } else { DEDICATED };
+        let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
         let mut command = grid.command(&name);
         command
             .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
@@ -261,7 +265,9 @@ impl WorkerSetup<'_> {
             command.args(["--master", &grid.listen, "--join", &grid.token("worker")]);
         }
         grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
-        let up = |host: &Value| host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy"));
+        let up = |host: &Value| {
+            host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy" | "suspended"))
+        };
         eventually(&format!("worker {name} joins"), STARTUP, || {
             let hosts = grid.json(["host", "list"]);
             hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())

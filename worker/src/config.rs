@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WorkerError;
 use crate::os::Limits;
+use crate::owner::rules::Rules;
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub struct Config {
     pub reconnect_base_ms: u64,
     /// The largest such bound, in milliseconds.
     pub reconnect_cap_ms: u64,
+    /// When tasks may run, and how much of the host they may have.
+    pub owner: Rules,
 }
 
 impl Default for Config {
@@ -73,6 +76,7 @@ impl Default for Config {
             open_files_limit: 0,
             reconnect_base_ms: 100,
             reconnect_cap_ms: 30_000,
+            owner: Rules::default(),
         }
     }
 }
@@ -130,6 +134,7 @@ impl std::str::FromStr for Config {
         if config.speed != 0.0 && Speed::new(config.speed).is_err() {
             return Err(serde::de::Error::custom("speed must be greater than zero, or 0 for what is measured"));
         }
+        config.owner.check().map_err(serde::de::Error::custom)?;
         Ok(config)
     }
 }
@@ -144,7 +149,25 @@ mod tests {
         assert_eq!(text.parse::<Config>().unwrap(), Config::default());
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
-        assert_eq!(shipped.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());
+        assert_eq!(keys("", &shipped), keys("", &known));
+    }
+
+    /// Every key, those of tables below behind the table's name.
+    fn keys(prefix: &str, table: &toml::Table) -> std::collections::BTreeSet<String> {
+        let below = |(key, value): (&String, &toml::Value)| match value {
+            toml::Value::Table(table) => keys(&format!("{prefix}{key}."), table),
+            _ => [format!("{prefix}{key}")].into(),
+        };
+        table.iter().flat_map(below).collect()
+    }
+
+    #[test]
+    fn an_owners_rules_are_refused_by_key_where_they_contradict_themselves() {
+        let refused = |text: &str| text.parse::<Config>().unwrap_err().to_string();
+        assert!(refused("[owner.input]\nidle_s = 60").contains("owner.input.resume_s is 180"));
+        assert!(refused("[owner]\nhours = [\"mon 9-17\"]").contains("`9` is no time of day"));
+        assert!(refused("[owner.load]\nof = \"core\"").contains("core"));
+        assert!(refused("[owner]\nslots_when_activ = 1").contains("slots_when_activ"));
     }
 
     #[test]

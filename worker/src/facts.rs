@@ -47,6 +47,14 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
     }
 }
 
+/// How large the disk is on which this directory lies, in bytes, where the system says.
+pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
+    #[cfg(unix)]
+    return rustix::fs::statvfs(dir).ok().map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+    #[cfg(not(unix))]
+    return Some(dir).and(None);
+}
+
 fn shorten(mut name: String) -> String {
     while name.len() > common::host::MAX_HOST_NAME {
         name.pop();

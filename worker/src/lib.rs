@@ -16,6 +16,7 @@
 mod attempt;
 mod cache;
 mod config;
+pub mod control;
 mod error;
 mod facts;
 mod machine;
@@ -30,4 +31,5 @@ mod worker;
 
 pub use config::Config;
 pub use error::WorkerError;
-pub use worker::{PAUSE_FILE, run};
+pub use owner::pause::PAUSE_FILE;
+pub use worker::run;

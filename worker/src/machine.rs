@@ -3,7 +3,8 @@
 //!
 //! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being acknowledged, returned or
 //! abandoned, exactly once. While the owner wants the host, every running attempt is frozen, none is started, and what
-//! was not started yet is given back at once.
+//! was not started yet is given back at once; while the owner shares it, that holds for what is beyond the shared slots,
+//! and the latest starts are frozen first. What stays frozen for too long is ended and given back, its state saved first.
 
 mod run;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
 use common::{AttemptId, Completion, Outcome, Span, Time};
 
+use crate::owner::policy::Decision;
 use run::{Run, Verdict};
 
 /// How long the start of a command may go unreported: commands shorter than this never cost a message of their own.
@@ -33,8 +35,8 @@ pub(crate) enum Event {
     Abandon(Vec<AttemptId>),
     /// These completions are durable at the master.
     Acknowledged(Vec<AttemptId>),
-    /// The owner came or went.
-    Owner(OwnerState),
+    /// What tasks may do from now on.
+    Decided(Decision),
     /// An attempt's directory and inputs are there.
     Staged(AttemptId),
     /// The command has ended, and nothing of its process tree is left.
@@ -115,7 +117,9 @@ pub(crate) enum Action {
 pub(crate) struct Machine {
     slots: usize,
     grace: Span,
-    owner: OwnerState,
+    /// How long an attempt may be frozen before it is given back; none: for ever.
+    patience: Option<Span>,
+    decision: Decision,
     /// Since when the owner has been there, or away.
     owner_since: Time,
     leaving: bool,
@@ -125,6 +129,8 @@ pub(crate) struct Machine {
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
     running: BTreeMap<AttemptId, Run>,
+    /// Commands started so far.
+    started: u64,
     collecting: BTreeMap<AttemptId, Run>,
     ended: BTreeSet<AttemptId>,
     /// Attempts told to end without a trace, of which the last word is still to come.
@@ -135,13 +141,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A worker with this many slots, which gives a command that it asked to end this long. `ended` are the
-    /// completions that its spool holds from before.
-    pub(crate) fn new(slots: usize, grace: Span, ended: impl IntoIterator<Item = AttemptId>) -> Self {
+    /// A worker with this many slots, which gives a command that it asked to end this long, and keeps a frozen one for
+    /// no longer than its patience. `ended` are the completions that its spool holds from before.
+    pub(crate) fn new(
+        slots: usize,
+        grace: Span,
+        patience: Option<Span>,
+        ended: impl IntoIterator<Item = AttemptId>,
+    ) -> Self {
         Self {
             slots: slots.max(1),
             grace,
-            owner: OwnerState::Away,
+            patience,
+            decision: Decision::Run,
             owner_since: Time(0),
             leaving: false,
             reports: BTreeMap::new(),
@@ -149,6 +161,7 @@ impl Machine {
             staging: BTreeMap::new(),
             ready: VecDeque::new(),
             running: BTreeMap::new(),
+            started: 0,
             collecting: BTreeMap::new(),
             ended: ended.into_iter().collect(),
             dropped: BTreeSet::new(),
@@ -165,7 +178,7 @@ impl Machine {
             Event::Stop(attempts) => attempts.into_iter().for_each(|id| self.on_stop(now, id, actions)),
             Event::Abandon(attempts) => attempts.into_iter().for_each(|id| self.on_abandon(id, actions)),
             Event::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
-            Event::Owner(owner) => self.on_owner(now, owner, actions),
+            Event::Decided(decision) => self.on_decided(now, decision, actions),
             Event::Staged(id) => {
                 if let Some(limit) = self.staging.remove(&id) {
                     self.ready.push_back((id, limit));
@@ -181,6 +194,7 @@ impl Machine {
             Event::Tick => {}
         }
         self.enforce_times(now, actions);
+        self.settle(now, actions);
         self.fill(now, actions);
         self.report_late(now, actions);
         if self.leaving && self.is_idle() {
@@ -190,12 +204,13 @@ impl Machine {
 
     /// When [`Event::Tick`] is due, if nothing else happens before.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        self.running.values().filter_map(Run::next_wakeup).chain(self.report_at).min()
+        let runs = self.running.values().filter_map(|run| run.next_wakeup(self.patience));
+        runs.chain(self.report_at).min()
     }
 
     /// Everything that it holds, as heartbeats list it.
     pub(crate) fn held(&self, now: Time) -> Vec<Held> {
-        let bare = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, progress: None };
+        let bare = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
         let running = self.running.keys().chain(self.collecting.keys()).filter_map(|id| self.held_of(now, *id));
         running
             .chain(self.staging.keys().map(|id| bare(*id, Phase::Staging)))
@@ -212,7 +227,12 @@ impl Machine {
 
     /// Whether the owner lets tasks run.
     pub(crate) fn owner(&self) -> OwnerState {
-        self.owner
+        self.decision.owner(self.slots as u32)
+    }
+
+    /// What tasks may do.
+    pub(crate) fn decision(&self) -> Decision {
+        self.decision
     }
 
     /// For how long the owner has been there, or away.
@@ -245,12 +265,13 @@ impl Machine {
 
     fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
         let progress = self.progress.get(&attempt).copied();
-        let (phase, run) = match (self.running.get(&attempt), self.owner) {
-            (Some(run), OwnerState::Present(reason)) => (Phase::Suspended(reason), run),
-            (Some(run), OwnerState::Away) => (Phase::Running, run),
-            (None, _) => (Phase::Running, self.collecting.get(&attempt)?),
+        let run = self.running.get(&attempt).or_else(|| self.collecting.get(&attempt))?;
+        let frozen_for = run.frozen_for(now);
+        let phase = match (frozen_for, self.decision.reason()) {
+            (Some(_), Some(reason)) => Phase::Suspended(reason),
+            _ => Phase::Running,
         };
-        Some(Held { attempt, phase, ran: run.ran(now), progress })
+        Some(Held { attempt, phase, ran: run.ran(now), frozen_for: frozen_for.unwrap_or(Span::ZERO), progress })
     }
 
     fn holds(&self, id: AttemptId) -> bool {
@@ -265,12 +286,14 @@ impl Machine {
 
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
+        // What comes beside frozen attempts has crossed the news of them on its way.
+        let full = self.leaving || self.allowed() == 0 || self.running.values().any(Run::frozen);
         for assignment in work {
             let id = assignment.attempt;
             if self.holds(id) {
                 continue; // Said twice.
             }
-            if self.leaving || self.owner != OwnerState::Away {
+            if full {
                 back.push(id);
             } else if assignment.work == Errand::Noop {
                 self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);
@@ -288,21 +311,60 @@ impl Machine {
         if self.leaving { "the worker shuts down" } else { "the owner wants the host" }
     }
 
+    /// How many slots the owner lets tasks use.
+    fn allowed(&self) -> usize {
+        self.decision.slots(self.slots as u32) as usize
+    }
+
+    /// Has the earliest starts run in the slots that may be used, and freezes the others.
+    fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let allowed = self.allowed();
+        if self.running.len() <= allowed && !self.running.values().any(Run::frozen) {
+            return;
+        }
+        let mut order: Vec<(u64, AttemptId)> = self.running.iter().map(|(id, run)| (run.number, *id)).collect();
+        order.sort_unstable();
+        let mut turned = Vec::new();
+        for (rank, (_, id)) in order.into_iter().enumerate() {
+            let Some(run) = self.running.get_mut(&id) else { continue };
+            match (rank < allowed, run.frozen()) {
+                (true, true) => {
+                    run.thaw(now);
+                    actions.push(Action::Thaw(id));
+                }
+                (false, false) => {
+                    run.freeze(now);
+                    // Who was asked to end already gets no more time: it would have to run for that.
+                    actions.push(if run.kill_at.take().is_some() { Action::Kill(id) } else { Action::Freeze(id) });
+                }
+                _ => continue,
+            }
+            turned.push(id);
+        }
+        if !turned.is_empty() {
+            self.unreported.extend(turned);
+            self.report(now, actions);
+        }
+    }
+
     /// Stages as many as there are slots beside those that run, and starts what is ready where a slot is free.
     fn fill(&mut self, now: Time, actions: &mut Vec<Action>) {
-        if self.leaving || self.owner != OwnerState::Away {
+        let allowed = self.allowed();
+        if self.leaving || allowed == 0 {
             return;
         }
         // What was dropped may still be dying in its slot.
-        while self.running.len() + self.dropped.len() < self.slots
+        while self.running.len() + self.dropped.len() < allowed
             && let Some((id, limit)) = self.ready.pop_front()
         {
-            self.running.insert(id, Run::started(now, limit));
+            self.started += 1;
+            self.running.insert(id, Run::started(now, self.started, limit));
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
             actions.push(Action::Start(id));
         }
-        while self.staging.len() + self.ready.len() + self.collecting.len() < self.ahead()
+        let ahead = (2 * allowed).saturating_sub(self.running.len());
+        while self.staging.len() + self.ready.len() + self.collecting.len() < ahead
             && let Some(Assignment { attempt, limit, work, .. }) = self.queued.pop_front()
         {
             if let Errand::Command(command) = work {
@@ -310,11 +372,6 @@ impl Machine {
                 actions.push(Action::Stage(attempt, command));
             }
         }
-    }
-
-    /// How many may be in preparation: for every free slot, and one slot's worth of the next ones.
-    fn ahead(&self) -> usize {
-        2 * self.slots - self.running.len()
     }
 
     fn on_exited(&mut self, now: Time, id: AttemptId) {
@@ -361,11 +418,10 @@ impl Machine {
 
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
         self.reports.remove(&id);
-        let frozen = self.owner != OwnerState::Away;
         if let Some(run) = self.running.get_mut(&id) {
             if run.verdict == Verdict::Open {
                 run.verdict = Verdict::Stopped;
-                ask_to_end(run, id, frozen, now + self.grace, actions);
+                ask_to_end(run, id, now + self.grace, actions);
             }
         } else if self.take_unstarted(id, actions) {
             self.end(id, Ending::bare(Outcome::Stopped), (Span::ZERO, Span::ZERO), actions);
@@ -408,36 +464,45 @@ impl Machine {
         }
     }
 
-    fn on_owner(&mut self, now: Time, owner: OwnerState, actions: &mut Vec<Action>) {
-        let before = std::mem::replace(&mut self.owner, owner);
-        if before == owner {
+    fn on_decided(&mut self, now: Time, decision: Decision, actions: &mut Vec<Action>) {
+        let (before, allowed) = (self.owner(), self.allowed());
+        if std::mem::replace(&mut self.decision, decision) == decision {
             return;
         }
-        if (before == OwnerState::Away) != (owner == OwnerState::Away) {
+        let owner = self.owner();
+        if before.lets_run() != owner.lets_run() {
             self.owner_since = now;
         }
-        match (before, owner) {
-            (OwnerState::Away, OwnerState::Present(_)) => {
-                for (id, run) in &mut self.running {
-                    run.freeze(now);
-                    // Who was asked to end already gets no more time: it would have to run for that.
-                    let order = if run.kill_at.take().is_some() { Action::Kill(*id) } else { Action::Freeze(*id) };
-                    actions.push(order);
-                }
-                actions.push(Action::Owner(owner));
-                self.give_back(actions);
-            }
-            (OwnerState::Present(_), OwnerState::Away) => {
-                actions.push(Action::Owner(owner));
-                for (id, run) in &mut self.running {
-                    run.thaw(now);
-                    actions.push(Action::Thaw(*id));
-                }
-            }
-            _ => actions.push(Action::Owner(owner)),
+        let fewer = self.allowed() < allowed;
+        if fewer {
+            self.settle(now, actions);
         }
-        self.unreported.extend(self.running.keys());
-        self.report(now, actions);
+        if owner != before {
+            actions.push(Action::Owner(owner));
+        }
+        if fewer {
+            self.give_back(actions);
+        }
+        self.settle(now, actions);
+        if decision.evicts() {
+            self.return_frozen(now, Span::ZERO, actions);
+        }
+        // The reason of those that stay frozen may be another one.
+        if owner.reason() != before.reason() {
+            self.unreported.extend(self.running.keys());
+            self.report(now, actions);
+        }
+    }
+
+    /// Ends and gives back what has been frozen for so long; the state that it wrote last is saved.
+    fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
+        for (id, run) in &mut self.running {
+            if run.verdict == Verdict::Open && run.frozen_for(now).is_some_and(|frozen_for| frozen_for >= patience) {
+                run.verdict = Verdict::Returned;
+                actions.push(Action::Save(*id));
+                ask_to_end(run, *id, now + self.grace, actions);
+            }
+        }
     }
 
     /// Gives back all that was not started.
@@ -460,19 +525,20 @@ impl Machine {
             return;
         }
         self.give_back(actions);
-        let frozen = self.owner != OwnerState::Away;
         for (id, run) in &mut self.running {
             if run.verdict == Verdict::Open {
                 run.verdict = Verdict::Returned;
                 actions.push(Action::Save(*id));
-                ask_to_end(run, *id, frozen, now + self.grace, actions);
+                ask_to_end(run, *id, now + self.grace, actions);
             }
         }
     }
 
     /// Time limits and the end of patience.
     fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
-        let frozen = self.owner != OwnerState::Away;
+        if let Some(patience) = self.patience {
+            self.return_frozen(now, patience, actions);
+        }
         for (id, run) in &mut self.running {
             if run.kill_at.is_some_and(|at| at <= now) {
                 run.kill_at = None;
@@ -480,7 +546,7 @@ impl Machine {
             }
             if let Some(limit) = run.overrun(now) {
                 run.verdict = Verdict::TimedOut(limit);
-                ask_to_end(run, *id, frozen, now + self.grace, actions);
+                ask_to_end(run, *id, now + self.grace, actions);
             }
         }
     }
@@ -502,8 +568,8 @@ impl Machine {
 }
 
 /// A frozen tree cannot follow a request, and is not to run for it: it is killed.
-fn ask_to_end(run: &mut Run, id: AttemptId, frozen: bool, kill_at: Time, actions: &mut Vec<Action>) {
-    if frozen {
+fn ask_to_end(run: &mut Run, id: AttemptId, kill_at: Time, actions: &mut Vec<Action>) {
+    if run.frozen() {
         actions.push(Action::Kill(id));
     } else {
         run.kill_at = Some(kill_at);

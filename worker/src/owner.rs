@@ -1,100 +1,74 @@
-//! What tells whether the owner wants the host. Each sensor looks from a thread of its own, so that a slow one holds up
-//! neither the others nor the worker.
+//! What the owner of the host wants: sensors look, each from a thread of its own, so that a slow one holds up neither the
+//! others nor the worker; [`policy`] decides what tasks may do, by the owner's [`rules`].
 
+pub(crate) mod hour;
+pub mod pause;
+pub mod policy;
+pub mod rules;
 pub mod sight;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use common::host::{OwnerState, YieldReason};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::os::DirWatch;
+use pause::{PAUSE_FILE, PauseFile};
+use rules::Rules;
+use sight::{Sight, Topic};
 
-/// Something that can be asked whether the owner wants the host.
+/// Something that looks at one side of the owner's use of the host.
 pub trait Sensor: Send + 'static {
-    /// What it is called in logs.
+    /// What it is called: `evdev`, `logind`, `x11`.
     fn name(&self) -> &'static str;
-    /// Looks now. May take its time; what it cannot tell, it must not call [`OwnerState::Away`].
-    fn sense(&mut self) -> OwnerState;
+    /// What it looks at.
+    fn topic(&self) -> Topic;
+    /// Looks now. May take its time. What it cannot see is [`Sight::Unknown`], never the owner's absence.
+    fn sense(&mut self) -> Sight;
     /// Waits until it is worth to look again: for this long, or until something tells.
     fn wait(&mut self, pause: Duration) {
         thread::sleep(pause);
     }
 }
 
-/// The owner's switch: a file. While it is there, the owner wants the host.
-#[derive(Debug)]
-pub struct PauseFile {
-    file: PathBuf,
-    dir: DirWatch,
-}
-
-impl PauseFile {
-    /// The file of that name in `dir`.
-    pub fn new(dir: &Path, name: &str) -> Self {
-        Self { file: dir.join(name), dir: DirWatch::new(dir) }
-    }
-}
-
-impl Sensor for PauseFile {
-    fn name(&self) -> &'static str {
-        "pause file"
-    }
-
-    fn sense(&mut self) -> OwnerState {
-        // What cannot be looked at is not known to be absent.
-        match self.file.try_exists() {
-            Ok(false) => OwnerState::Away,
-            Ok(true) | Err(_) => OwnerState::Present(YieldReason::PausedByOwner),
-        }
-    }
-
-    fn wait(&mut self, pause: Duration) {
-        self.dir.wait(pause);
-    }
-}
-
-/// What one sensor says, when it says something new.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sensed {
+/// What one sensor sees, whenever that has changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sighted {
     /// Which sensor.
     pub sensor: usize,
-    /// What it says.
-    pub state: OwnerState,
+    /// What it sees.
+    pub sight: Sight,
 }
 
-/// Has each sensor look now and then every `interval`, or when something tells it, and tell when what it sees has changed. Returns what they
-/// see now.
-pub(crate) fn watch<T: From<Sensed> + Send + 'static>(
+/// The owner's switches, for a worker in `dir`: first its own.
+pub(crate) fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
+    let files = std::iter::once(dir.join(PAUSE_FILE)).chain(rules.pause_files.iter().cloned());
+    files.map(|file| Box::new(PauseFile::new(file)) as Box<dyn Sensor>).collect()
+}
+
+/// Has each sensor look, then again every `interval`, or when something tells it, and tell what it sees first and
+/// whenever that has changed.
+pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     sensors: Vec<Box<dyn Sensor>>,
     interval: Duration,
     tell: &UnboundedSender<T>,
-) -> io::Result<Vec<OwnerState>> {
-    let mut states = Vec::new();
+) -> io::Result<()> {
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
-        let mut before = eyes.sense();
-        states.push(before);
         let watch = move || {
+            let mut before = None;
             while !tell.is_closed() {
-                eyes.wait(interval);
-                let state = eyes.sense();
-                if state != before {
-                    before = state;
-                    tracing::info!(sensor = eyes.name(), ?state, "the owner's wish has changed");
-                    let _ = tell.send(Sensed { sensor, state }.into());
+                let sight = eyes.sense();
+                if before.as_ref() != Some(&sight) {
+                    before = Some(sight.clone());
+                    tracing::debug!(sensor = eyes.name(), ?sight);
+                    let _ = tell.send(Sighted { sensor, sight }.into());
                 }
+                eyes.wait(interval);
             }
         };
         thread::Builder::new().name(format!("sensor-{sensor}")).stack_size(128 * 1024).spawn(watch)?;
     }
-    Ok(states)
-}
-
-/// What all sensors say together: the first that sees the owner has the word.
-pub(crate) fn together(states: &[OwnerState]) -> OwnerState {
-    states.iter().copied().find(|state| *state != OwnerState::Away).unwrap_or(OwnerState::Away)
+    Ok(())
 }

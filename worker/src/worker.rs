@@ -9,11 +9,12 @@ use std::sync::{Arc, mpsc as threads};
 use std::time::Duration;
 
 use common::checkpoint::Saving;
-use common::host::{HostFacts, OwnerState, Status};
+use common::host::{HostFacts, Status};
 use common::wire::Versions;
 use common::wire::worker::{RECORDS_SINCE, ToMaster, ToWorker};
 use common::{AttemptId, Span, Time};
 use link::Identity;
+use link::identity::LinkInfo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -21,11 +22,14 @@ use tokio::time::Instant;
 use crate::attempt::{Order, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::control::{self, Question, Shown};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
-use crate::owner::{self, PauseFile, Sensed, Sensor};
+use crate::owner::policy::Policy;
+use crate::owner::rules::Room;
+use crate::owner::{self, Sighted, hour};
 use crate::record::Look;
 use crate::record::book::{Book, Due};
 use crate::session::{self, Session, Uplink};
@@ -34,8 +38,6 @@ use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, Request, Spooled};
 use crate::spool::{Moment, Spool};
 
-/// The owner's switch in a worker's directory: while this file is there, every task is frozen.
-pub const PAUSE_FILE: &str = "pause";
 /// Inputs taken before anything is done about them.
 const BATCH: usize = 1_024;
 /// How many spooled completions are read and sent at a time after a connection was made.
@@ -46,6 +48,8 @@ const LAST_DELIVERY: Duration = Duration::from_secs(2);
 const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 /// However often the master wants to hear, a host does not report more often than this.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
+/// The number of the sensor that looks at the switch in the worker's own directory.
+const OWN_SWITCH: usize = 0;
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
@@ -55,7 +59,8 @@ enum Input {
     Machine(Event),
     Session(Session),
     Spool(Spooled),
-    Sensed(Sensed),
+    Sighted(Sighted),
+    Asked(Question),
     Beat(Vec<(AttemptId, f32)>),
     Load(Option<Load>),
     Recorded(Due),
@@ -85,9 +90,15 @@ impl From<Due> for Input {
     }
 }
 
-impl From<Sensed> for Input {
-    fn from(sensed: Sensed) -> Self {
-        Input::Sensed(sensed)
+impl From<Question> for Input {
+    fn from(question: Question) -> Self {
+        Input::Asked(question)
+    }
+}
+
+impl From<Sighted> for Input {
+    fn from(sighted: Sighted) -> Self {
+        Input::Sighted(sighted)
     }
 }
 
@@ -113,7 +124,8 @@ pub async fn run(
     let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master.clone())?);
+    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, facts::disk_bytes(&dir));
+    let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join("attempts");
     let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone());
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
@@ -121,11 +133,24 @@ pub async fn run(
     let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
+    let room =
+        Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
+    facts.slots = config.owner.slots_idle(&room);
     tracing::info!(?facts, "this host");
-    let gauge = Gauge::new(slots, facts.cores);
-    let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
-    let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
-    let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let gauge = Gauge::new(facts.slots, facts.cores);
+    let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
+    let machine = Machine::new(facts.slots as usize, grace, patience, spool.ids());
+    let mut sensors = owner::switches(&config.owner, &dir);
+    let named = sensors.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
+    let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
+    // The switch in its own directory answers at once: where nothing else counts, the master hears no other word before.
+    policy.saw(Time(0), OWN_SWITCH, sensors[OWN_SWITCH].sense());
+    owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    // A worker that cannot be asked still works, and its switches still hold.
+    if let Err(error) = control::serve(dir.clone(), tell.clone()) {
+        tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
+    }
+    let link = identity.link.clone();
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
@@ -133,12 +158,14 @@ pub async fn run(
     let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {
         machine,
+        policy,
+        link,
+        turned: Time(0),
         facts,
         shop: Arc::new(shop),
         spool,
         spooling,
         tell,
-        sensed,
         attempts: BTreeMap::new(),
         saved: BTreeMap::new(),
         uplink: None,
@@ -193,12 +220,15 @@ struct Handle {
 
 struct Shell {
     machine: Machine,
+    policy: Policy,
+    link: LinkInfo,
+    /// When the connection was made, or lost, last.
+    turned: Time,
     facts: HostFacts,
     shop: Arc<Workshop>,
     spool: threads::Sender<Request>,
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<Input>,
-    sensed: Vec<OwnerState>,
     attempts: BTreeMap<AttemptId, Handle>,
     /// What became of the newest state of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
@@ -228,8 +258,7 @@ impl Shell {
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
         let (mut batch, mut actions, mut leaving) = (Vec::new(), Vec::new(), false);
-        let owner = owner::together(&self.sensed);
-        self.machine.step(self.now(), Event::Owner(owner), &mut actions);
+        self.decide(&mut actions);
         let mut refused = None;
         while !self.may_end() {
             let wakeup = self.next_wakeup();
@@ -253,6 +282,7 @@ impl Shell {
                     input => self.on_input(input, &mut actions),
                 }
             }
+            self.decide(&mut actions);
             self.carry_out(&mut actions);
             self.keep_time();
         }
@@ -265,8 +295,9 @@ impl Shell {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let machine = self.machine.next_wakeup().map(|at| self.origin + Duration::from(at.since(Time(0))));
-        machine.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
+        let next = self.machine.next_wakeup().into_iter().chain(self.policy.next_wakeup()).min();
+        let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
+        next.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
     }
 
     /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
@@ -297,13 +328,26 @@ impl Shell {
             Input::Machine(event) => Some(event),
             Input::Session(session) => self.on_session(session),
             Input::Spool(spooled) => self.on_spooled(spooled),
-            Input::Sensed(Sensed { sensor, state }) => {
-                self.sensed[sensor] = state;
-                Some(Event::Owner(owner::together(&self.sensed)))
+            Input::Sighted(Sighted { sensor, sight }) => {
+                self.policy.saw(self.now(), sensor, sight);
+                // What comes behind it must find the new decision: a task is not started between two key presses.
+                self.decide(actions);
+                None
+            }
+            Input::Asked(Question { switch, answer }) => {
+                if let Some(sight) = switch {
+                    self.policy.saw(self.now(), OWN_SWITCH, sight);
+                    self.decide(actions);
+                }
+                // Who asked may have gone.
+                let _ = answer.send(self.report());
+                None
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
-                let look = Look { at: wall_clock(), owner: self.machine.owner(), cpu: self.gauge.share() };
+                let (owner, slots) = (self.machine.owner(), self.facts.slots);
+                let usable = owner.slots(slots) as f32 / slots.max(1) as f32;
+                let look = Look { at: wall_clock(), owner, cpu: usable * self.gauge.share() };
                 self.book.look(look, &self.tell);
                 None
             }
@@ -329,6 +373,27 @@ impl Shell {
         }
     }
 
+    /// Has tasks do what the owner's policy lets them.
+    fn decide(&mut self, actions: &mut Vec<Action>) {
+        let now = self.now();
+        let decision = self.policy.decide(now, hour::now());
+        if decision != self.machine.decision() {
+            tracing::info!(
+                ?decision,
+                why = self.policy.why().first().map(|finding| &*finding.says),
+                "the owner's policy"
+            );
+            self.machine.step(now, Event::Decided(decision), actions);
+        }
+    }
+
+    /// How the worker is, for its owner.
+    fn report(&self) -> control::Report {
+        let Self { facts, policy, machine, link, turned, .. } = self;
+        let connected = (self.uplink.is_some(), *turned);
+        Shown { host: &link.name, master: &link.master, facts, connected, policy, machine }.report(self.now())
+    }
+
     fn on_session(&mut self, session: Session) -> Option<Event> {
         match session {
             Session::Greet(answer) => {
@@ -342,11 +407,13 @@ impl Shell {
                 for (attempt, (sequence, saving)) in self.saved.clone() {
                     uplink.say(ToMaster::Checkpoint { attempt, sequence, saving });
                 }
+                self.turned = self.now();
                 self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
                 None
             }
             Session::Said(message) => self.on_message(message),
             Session::Down => {
+                self.turned = self.now();
                 self.uplink = None;
                 self.awaited = Awaited::NoMaster;
                 self.backlog.clear();

@@ -88,6 +88,7 @@ fn config() -> Config {
         grace_ms: 200,
         reconnect_base_ms: 5,
         reconnect_cap_ms: 20,
+        owner: worker::owner::rules::Rules::dedicated(),
         ..Config::default()
     }
 }

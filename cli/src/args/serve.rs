@@ -97,6 +97,32 @@ Examples:
   deskgrid worker start                       later: the identity is in the state directory
   deskgrid worker start --slots 2 --config configs/worker.toml")]
     Start(WorkerArgs),
+    /// How the worker on this machine is, and what it does; needs no master
+    #[command(after_help = "\
+Examples:
+  deskgrid worker status
+  deskgrid worker status --why              every reason, and what each sensor sees
+  deskgrid --output json worker status      everything
+Exit code 1 says that no worker runs here.")]
+    Status {
+        /// Tell every reason not to run tasks, and what each sensor sees
+        #[arg(long)]
+        why: bool,
+    },
+    /// Freeze every task on this machine and take no more, also after a restart; needs no master
+    #[command(after_help = "\
+Examples:
+  deskgrid worker pause
+  deskgrid worker pause --for 2h
+Works by a file in the worker's directory, so also while no worker runs.")]
+    Pause {
+        /// End the pause by itself after this long [default: until `deskgrid worker resume`]
+        #[arg(long = "for", value_name = "DUR")]
+        lasts: Option<Dur>,
+    },
+    /// End a pause; needs no master
+    #[command(after_help = "Example:\n  deskgrid worker resume")]
+    Resume,
 }
 
 /// `deskgrid worker start`.

@@ -38,6 +38,12 @@ fn names(hosts: &[HostView]) -> Vec<String> {
     hosts.iter().map(|host| host.facts.name.clone()).collect()
 }
 
+/// `4`, or `1 of 4` where its owner lets tasks use but some.
+fn slots(host: &HostView) -> String {
+    let (usable, all) = (host.slots_usable, host.facts.slots);
+    if usable == 0 || usable >= all { all.to_string() } else { format!("{usable} of {all}") }
+}
+
 fn row(host: &HostView) -> [String; 9] {
     [
         host.facts.name.clone(),
@@ -45,7 +51,7 @@ fn row(host: &HostView) -> [String; 9] {
         host.reason.clone().unwrap_or_default(),
         when::relative(host.since, when::now()),
         host.facts.speed.to_string(),
-        host.facts.slots.to_string(),
+        slots(host),
         host.attempts.len().to_string(),
         host.finished.to_string(),
         host.lost.to_string(),

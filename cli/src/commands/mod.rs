@@ -7,6 +7,7 @@ mod job;
 mod joblog;
 mod login;
 mod master;
+mod owner;
 mod policy;
 mod reproduce;
 mod simulate;
@@ -59,6 +60,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
+        Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why),
+        Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts),
+        Command::Worker(WorkerCommand::Resume) => owner::resume(context),
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,
@@ -77,10 +81,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
 /// needs two, however many processors the PC has: it is to cost its owner little.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut builder = match command {
-        Command::Demo(_) | Command::Master(_) | Command::Worker(_) => Builder::new_multi_thread(),
+        Command::Demo(_) | Command::Master(_) | Command::Worker(WorkerCommand::Start(_)) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
-    if matches!(command, Command::Worker(_)) {
+    if matches!(command, Command::Worker(WorkerCommand::Start(_))) {
         builder.worker_threads(2);
     }
     builder.enable_all().build().map_err(|e| Failure::io("cannot start", &e))

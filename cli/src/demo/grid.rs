@@ -22,6 +22,8 @@ const START: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a process that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(5);
+/// What the workers heed: their owners are pretended, so nobody's desk but the switches.
+const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
 /// The master's machine.
 const MASTER: &str = "master";
 
@@ -89,11 +91,15 @@ impl Grid {
     /// If one of them does not come up.
     pub(super) async fn start_workers(&mut self, session: &Session, count: u32) -> Result<(), Failure> {
         let token = token(session, count).await?.to_string();
+        let config = self.root().join("worker.toml");
+        std::fs::write(&config, DEDICATED)
+            .map_err(|error| Failure::io("cannot write the workers' settings", &error))?;
+        let config = config.to_string_lossy();
         for number in 1..=count {
             let name = host_name(number);
-            let words =
-                ["worker", "start", "--master", session.master(), "--join", &token, "--name", &name, "--slots", "1"];
-            self.spawn(&name, &words.map(str::to_owned))?;
+            let joining = ["worker", "start", "--master", session.master(), "--join", &token, "--name", &name];
+            let words = [&joining[..], &["--slots", "1", "--config", &config]].concat();
+            self.spawn(&name, &words.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
         }
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {

@@ -232,6 +232,7 @@ mod tests {
             heard: None,
             cpu_availability: None,
             owner_active: None,
+            slots_usable: 1,
             attempts: Vec::new(),
             finished: 0,
             lost: 0,

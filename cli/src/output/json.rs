@@ -251,6 +251,7 @@ pub(crate) struct Host {
     speed: f64,
     clock_mhz: u32,
     slots: u32,
+    slots_usable: u32,
     cores: u32,
     memory_mib: u64,
     os: String,
@@ -281,6 +282,7 @@ impl From<&HostView> for Host {
             speed: view.facts.speed.factor(),
             clock_mhz: view.facts.clock_mhz,
             slots: view.facts.slots,
+            slots_usable: view.slots_usable,
             cores: view.facts.cores,
             memory_mib: view.facts.memory_mib,
             os: view.facts.os.clone(),
@@ -498,13 +500,14 @@ mod tests {
             heard: None,
             cpu_availability: Some(0.5),
             owner_active: Some(true),
+            slots_usable: 0,
             attempts: vec![attempt()],
             finished: 4,
             lost: 0,
         };
         assert_eq!(
             document(&Host::from(&view)),
-            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
+            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"slots_usable":0,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
         );
     }
 

@@ -42,7 +42,8 @@ pub enum ToMaster {
     Phases(Vec<Held>),
     /// Attempts that ended; each stays in the spool until it is acknowledged.
     Delivered(Vec<Delivery>),
-    /// Attempts given back unexecuted, with why.
+    /// Attempts given back, with why: they were never started, or ended for the owner's sake, their state saved before. No
+    /// failure of their tasks.
     Returned {
         /// Which.
         attempts: Vec<AttemptId>,

@@ -238,6 +238,7 @@ impl Core {
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),
+            slots_usable: status.as_ref().map_or(0, |s| s.usable_slots),
             owner_active: status.as_ref().filter(|s| s.connected).map(|s| s.owner != OwnerState::Away),
             attempts: status.map_or_else(Vec::new, |s| s.attempts),
             finished: host.finished,

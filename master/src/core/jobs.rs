@@ -59,6 +59,8 @@ pub(crate) struct LiveAttempt {
     pub(crate) reason: Option<String>,
     /// Run time as last heard.
     pub(crate) ran: Span,
+    /// Time suspended, this time included.
+    pub(crate) suspended: Span,
 }
 
 impl Job {
@@ -70,14 +72,15 @@ impl Job {
     }
 }
 
-fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
+fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
-    LiveAttempt { state, reason, ran: live.ran }
+    let suspended = live.suspended + live.suspended_since.map_or(Span::ZERO, |since| now.since(since));
+    LiveAttempt { state, reason, ran: live.ran, suspended }
 }
 
 impl Core {
@@ -266,7 +269,8 @@ impl Core {
         let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
         let states =
             states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
-        let attempts = self.scheduler.live_attempts(job).map(|live| (live.attempt, live_attempt(&live))).collect();
+        let now = self.now;
+        let attempts = self.scheduler.live_attempts(job).map(|live| (live.attempt, live_attempt(&live, now))).collect();
         Some(LiveJob { states, attempts })
     }
 

@@ -298,3 +298,52 @@ fn the_end_of_time_is_survived() {
     w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
     assert_eq!(w.scheduler.next_wakeup(), None);
 }
+
+#[test]
+fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen_there_is_copied() {
+    let mut w = World::new();
+    let host = w.host(1).slots(3).joins();
+    let job = w.job(2).submit();
+    w.moves(host, Phase::Running);
+    assert_eq!(w.books(host).len(), 2);
+    let frozen = w.books(host)[1];
+    let (idle, effects) = w.host(2).slots(2).joins_with();
+    assert_eq!(starts(&effects), []);
+    let owner = OwnerState::Sharing(YieldReason::Busy, 1);
+    w.send(Event::OwnerChanged { host, owner });
+    let mut held = w.held(host);
+    (held[1].phase, held[1].frozen_for) = (Phase::Suspended(YieldReason::Busy), s(5));
+    let effects = w.send(Event::AttemptsMoved { host, held });
+    let copied: Vec<_> = starts(&effects).iter().map(|(to, attempt, _)| (*to, attempt.task)).collect();
+    assert_eq!(copied, [(idle, frozen.task)], "the other one goes on");
+    assert_eq!((w.host_state(host), w.task_state(job, 1)), (HostState::Busy, TaskState::Running));
+    let shown = w.scheduler.host(host).unwrap();
+    assert_eq!((shown.slots, shown.usable_slots), (3, 1));
+    assert_eq!(shown.reason.unwrap(), "busy: tasks may use 1 of 3 slots");
+    let live = w.scheduler.task_attempts(frozen.task);
+    assert_eq!(live[0].suspended_since, Some(w.now - s(5)));
+    for attempt in w.books(host) {
+        w.succeeds(host, attempt);
+    }
+    w.job(9).submit();
+    assert_eq!((w.books(host).len(), w.books(idle).len()), (1, 2));
+    w.send(Event::OwnerChanged { host, owner: OwnerState::Sharing(YieldReason::Busy, 0) });
+    assert_eq!(w.host_state(host), HostState::Suspended, "who shares nothing is not away");
+}
+
+#[test]
+fn suspended_time_is_counted_over_all_suspensions() {
+    let mut w = World::new();
+    w.job(1).policy("FCFS").submit();
+    let host = w.host(1).joins();
+    w.moves(host, Phase::Running);
+    let task = w.attempt_on(host).task;
+    for _ in 0..2 {
+        w.owner_comes(host);
+        w.pass(s(30));
+        w.owner_goes(host);
+        w.pass(s(20));
+    }
+    let live = w.scheduler.task_attempts(task);
+    assert_eq!((live[0].suspended, live[0].suspended_since), (s(60), None));
+}

@@ -126,7 +126,20 @@ impl ModelHost {
     }
 
     fn takes_work(&self) -> bool {
-        self.connected && self.health == Health::Alive && self.owner == OwnerState::Away && !self.draining
+        self.connected && self.health == Health::Alive && self.usable() > 0 && !self.draining
+    }
+
+    /// Slots that the owner leaves to tasks.
+    fn usable(&self) -> usize {
+        match self.owner {
+            OwnerState::Away => self.slots,
+            OwnerState::Present(_) => 0,
+            OwnerState::Sharing(_, slots) => self.slots.min(slots as usize),
+        }
+    }
+
+    fn suspended(&self) -> bool {
+        matches!(self.owner, OwnerState::Present(_) | OwnerState::Sharing(_, 0))
     }
 
     fn state(&self, live: usize) -> HostState {
@@ -135,8 +148,8 @@ impl ModelHost {
             Health::Suspect => HostState::Suspect,
             Health::Alive if !self.joined => HostState::Suspect,
             Health::Alive if self.draining => HostState::Draining,
-            Health::Alive if self.owner != OwnerState::Away => HostState::Suspended,
-            Health::Alive if live >= self.slots => HostState::Busy,
+            Health::Alive if self.suspended() => HostState::Suspended,
+            Health::Alive if live >= self.usable() => HostState::Busy,
             Health::Alive => HostState::Ready,
         }
     }
@@ -416,7 +429,7 @@ impl Model {
                 job.duplicates += 1;
             }
         }
-        let most = if job.measured { to.slots + self.settings.max_prefetch as usize } else { to.slots };
+        let most = if job.measured { to.usable() + self.settings.max_prefetch as usize } else { to.usable() };
         assert!(held < most, "slots: {attempt} is given to {host}, which holds {held}");
         job.started += 1;
         let given = ModelAttempt {
@@ -546,7 +559,7 @@ impl Model {
         let (waiting, running, suspended) = (n(TaskState::Waiting), n(TaskState::Running), n(TaskState::Suspended));
         assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
         assert_eq!(counts.total, waiting + running + suspended + counts.settled(), "sums");
-        let idle = self.hosts.iter().find(|(id, host)| host.takes_work() && self.live_on(**id).len() < host.slots);
+        let idle = self.hosts.iter().find(|(id, host)| host.takes_work() && self.live_on(**id).len() < host.usable());
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };
@@ -562,7 +575,8 @@ impl Model {
             let live = self.live_of(TaskId::new(id, *index));
             let stuck = |attempt: &AttemptId| {
                 let (host, phase) = (&self.hosts[&self.attempts[attempt].host], self.attempts[attempt].phase);
-                host.health == Health::Suspect || (host.owner != OwnerState::Away && phase.executing())
+                let still = host.suspended() || host.owner != OwnerState::Away && matches!(phase, Phase::Suspended(_));
+                host.health == Health::Suspect || (still && phase.executing())
             };
             !live.is_empty() && live.len() < self.settings.max_copies as usize && live.iter().all(stuck)
         })

@@ -230,7 +230,7 @@ fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     let (running, waiting, done) = (w.books(host)[0], w.books(host)[1], w.books(host)[2]);
     w.pass(s(2));
     assert_eq!(w.books(host), [running]);
-    let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, progress: None };
+    let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
     let list = vec![held(running, Phase::Running), held(waiting, Phase::Queued), held(done, Phase::Ended)];
     assert_eq!(abandoned(&w.heard(host, list)), [waiting]);
     assert_eq!(verdict(&w.succeeds(host, done)), Verdict::Taken);

@@ -39,10 +39,19 @@ struct Fleet {
     ever: BTreeSet<AttemptId>,
 }
 
+/// What the owner of a simulated worker lets it do.
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Owner {
+    #[default]
+    Away,
+    Sharing(u32),
+    Present,
+}
+
 #[derive(Default)]
 struct Worker {
     connected: bool,
-    present: bool,
+    owner: Owner,
     slots: u32,
     held: BTreeMap<AttemptId, Phase>,
 }
@@ -89,12 +98,22 @@ impl Fleet {
 
     fn list(&self, host: HostId) -> Vec<Held> {
         let held = self.workers.get(&host).into_iter().flat_map(|worker| &worker.held);
-        held.map(|(attempt, phase)| Held { attempt: *attempt, phase: *phase, ran: s(1), progress: None }).collect()
+        held.map(|(attempt, phase)| Held {
+            attempt: *attempt,
+            phase: *phase,
+            ran: s(1),
+            frozen_for: Span::ZERO,
+            progress: None,
+        })
+        .collect()
     }
 
     fn owner(&self, host: HostId) -> OwnerState {
-        let present = self.workers.get(&host).is_some_and(|worker| worker.present);
-        if present { OwnerState::Present(YieldReason::InUse) } else { OwnerState::Away }
+        match self.workers.get(&host).map_or(Owner::Away, |worker| worker.owner) {
+            Owner::Away => OwnerState::Away,
+            Owner::Sharing(slots) => OwnerState::Sharing(YieldReason::InUse, slots),
+            Owner::Present => OwnerState::Present(YieldReason::InUse),
+        }
     }
 
     fn join(&mut self, host: HostId, slots: u32) {
@@ -108,14 +127,19 @@ impl Fleet {
     /// The phases that a worker with so many slots and such an owner would report.
     fn progress(&mut self, host: HostId) {
         let worker = self.worker(host);
-        let (slots, present) = (worker.slots as usize, worker.present);
+        let slots = worker.slots as usize;
+        let usable = match worker.owner {
+            Owner::Away => slots,
+            Owner::Sharing(usable) => slots.min(usable as usize),
+            Owner::Present => 0,
+        };
         for (at, phase) in worker.held.values_mut().filter(|phase| **phase != Phase::Ended).enumerate() {
             match phase {
                 _ if at >= slots => {}
-                Phase::Running | Phase::Suspended(_) if present => *phase = Phase::Suspended(YieldReason::InUse),
+                Phase::Running | Phase::Suspended(_) if at >= usable => *phase = Phase::Suspended(YieldReason::InUse),
                 Phase::Suspended(_) => *phase = Phase::Running,
-                Phase::Queued if !present => *phase = Phase::Staging,
-                Phase::Staging if !present => *phase = Phase::Running,
+                Phase::Queued if at < usable => *phase = Phase::Staging,
+                Phase::Staging if at < usable => *phase = Phase::Running,
                 _ => {}
             }
         }
@@ -152,7 +176,12 @@ impl Fleet {
             5..=8 if connected => self.complete(host, b),
             9 | 10 => self.progress(host),
             11 => {
-                self.worker(host).present ^= true;
+                let before = self.worker(host).owner;
+                self.worker(host).owner = match b % 4 {
+                    0 | 1 if before == Owner::Away => Owner::Present,
+                    0 | 1 => Owner::Away,
+                    slots => Owner::Sharing(u32::from(slots) - 2),
+                };
                 if connected {
                     let owner = self.owner(host);
                     self.send(Event::OwnerChanged { host, owner });
@@ -197,7 +226,13 @@ impl Fleet {
                 let mut held = self.list(host);
                 held.retain(|held| (held.attempt.task.index + u32::from(b)) % 3 != 0);
                 let phase = if b % 4 == 1 { Phase::Ended } else { Phase::Running };
-                let listed = |attempt| Held { attempt, phase, ran: Span::ZERO, progress: Some(f32::NAN) };
+                let listed = |attempt| Held {
+                    attempt,
+                    phase,
+                    ran: Span::ZERO,
+                    frozen_for: Span::ZERO,
+                    progress: Some(f32::NAN),
+                };
                 held.extend(self.any_attempt(a).map(listed));
                 let owner = self.owner(host);
                 self.send(Event::HostHeard { host, status: owner.into(), held });
@@ -275,7 +310,7 @@ impl Fleet {
     /// From now on every host behaves: everything settles, in time.
     fn settle(&mut self) {
         for host in (1..=u32::from(HOSTS)).map(HostId) {
-            self.worker(host).present = false;
+            self.worker(host).owner = Owner::Away;
             self.send(Event::HostUndrained { host });
             self.join(host, 2);
         }

@@ -125,7 +125,7 @@ impl World {
         let live = |attempt: AttemptId| {
             let live = self.scheduler.task_attempts(attempt.task);
             let live = live.into_iter().find(|live| live.attempt == attempt).expect("on the books of its task too");
-            Held { attempt, phase: live.phase, ran: live.ran, progress: live.progress }
+            Held { attempt, phase: live.phase, ran: live.ran, frozen_for: Span::ZERO, progress: live.progress }
         };
         self.books(host).into_iter().map(live).collect()
     }
@@ -256,7 +256,7 @@ impl HostDraft<'_> {
     }
 
     pub(crate) fn holding(mut self, attempt: AttemptId, phase: Phase) -> Self {
-        self.held.push(Held { attempt, phase, ran: s(1), progress: None });
+        self.held.push(Held { attempt, phase, ran: s(1), frozen_for: Span::ZERO, progress: None });
         self
     }
 

@@ -115,6 +115,6 @@ impl Attempt {
             false => Phase::Suspended(YieldReason::InUse),
         };
         let progress = Some(self.done(stretch, now) as f32);
-        Held { attempt: self.id, phase, ran: self.ran(stretch, now), progress }
+        Held { attempt: self.id, phase, ran: self.ran(stretch, now), frozen_for: Span::ZERO, progress }
     }
 }

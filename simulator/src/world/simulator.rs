@@ -350,7 +350,7 @@ impl<'a, 'r> Live<'a, 'r> {
         host.held.retain(|held| *held != number);
         if host.held.is_empty() && host.beat_at != NEVER && host.has_news(stretch) {
             // What the heartbeat would have said goes along.
-            let done = Held { attempt: id, phase: Phase::Ended, ran, progress: Some(1.0) };
+            let done = Held { attempt: id, phase: Phase::Ended, ran, frozen_for: Span::ZERO, progress: Some(1.0) };
             self.hear(place, vec![done]);
         }
         if self.sim.hosts[place].held.is_empty() {

@@ -18,6 +18,8 @@ pub(super) enum Verdict {
 /// A command that runs, is frozen, or has just ended.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
+    /// Which of the worker's commands it is, counted from its start.
+    pub number: u64,
     limit: Option<Span>,
     ran: Span,
     suspended: Span,
@@ -31,9 +33,9 @@ pub(super) struct Run {
 
 impl Run {
     /// One that starts now.
-    pub(super) fn started(now: Time, limit: Option<Span>) -> Self {
+    pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
         let (ran, suspended) = (Span::ZERO, Span::ZERO);
-        Self { limit, ran, suspended, since: Some(now), frozen: false, verdict: Verdict::Open, kill_at: None }
+        Self { number, limit, ran, suspended, since: Some(now), frozen: false, verdict: Verdict::Open, kill_at: None }
     }
 
     /// Run time so far.
@@ -44,6 +46,16 @@ impl Run {
     /// Suspended time so far.
     pub(super) fn suspended(&self, now: Time) -> Span {
         if self.frozen { self.suspended + self.stretch(now) } else { self.suspended }
+    }
+
+    /// Whether it is suspended.
+    pub(super) fn frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// For how long it has been suspended this time, if it is.
+    pub(super) fn frozen_for(&self, now: Time) -> Option<Span> {
+        self.frozen.then(|| self.stretch(now))
     }
 
     fn stretch(&self, now: Time) -> Span {
@@ -77,10 +89,14 @@ impl Run {
         self.limit.filter(|limit| self.verdict == Verdict::Open && self.ran(now) >= *limit)
     }
 
-    /// When something is to be done about it, if it goes on as it is.
-    pub(super) fn next_wakeup(&self) -> Option<Time> {
-        let since = self.since.filter(|_| !self.frozen && self.verdict == Verdict::Open);
-        let over = self.limit.zip(since).map(|(limit, since)| since + Span(limit.0.saturating_sub(self.ran.0)));
+    /// When something is to be done about it, if it goes on as it is, and may be frozen for no longer than `patience`.
+    pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
+        let since = self.since.filter(|_| self.verdict == Verdict::Open);
+        let left = match self.frozen {
+            true => patience,
+            false => self.limit.map(|limit| Span(limit.0.saturating_sub(self.ran.0))),
+        };
+        let over = left.zip(since).map(|(left, since)| since + left);
         [self.kill_at, over].into_iter().flatten().min()
     }
 }

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 
 const GRACE: Span = Span::from_secs(5);
+const PAUSED: Decision = Decision::Freeze(YieldReason::PausedByOwner);
 const PRESENT: OwnerState = OwnerState::Present(YieldReason::PausedByOwner);
 
 fn id(index: u32) -> AttemptId {
@@ -54,6 +55,7 @@ enum Fate {
 struct World {
     machine: Machine,
     slots: usize,
+    patience: Option<Span>,
     now: Time,
     places: BTreeMap<AttemptId, Place>,
     doomed: BTreeSet<AttemptId>,
@@ -66,9 +68,14 @@ struct World {
 
 impl World {
     fn new(slots: usize) -> Self {
+        Self::patient(slots, None)
+    }
+
+    fn patient(slots: usize, patience: Option<Span>) -> Self {
         Self {
-            machine: Machine::new(slots, GRACE, []),
+            machine: Machine::new(slots, GRACE, patience, []),
             slots,
+            patience,
             now: Time(1),
             places: BTreeMap::new(),
             doomed: BTreeSet::new(),
@@ -127,10 +134,19 @@ impl World {
         let running = self.places.iter().filter(|(_, place)| matches!(place, Place::Running { .. }));
         let running: Vec<_> = running.collect();
         assert!(running.len() <= self.slots, "{} run in {} slots", running.len(), self.slots);
-        if self.machine.owner() != OwnerState::Away {
-            for (id, place) in running {
-                let quiet = *place == Place::Running { frozen: true } || self.doomed.contains(id);
-                assert!(quiet, "{id} runs while the owner is there");
+        let active = |(id, place): &&(&AttemptId, &Place)| {
+            **place == Place::Running { frozen: false } && !self.doomed.contains(*id)
+        };
+        let (active, allowed) =
+            (running.iter().filter(active).count(), self.machine.decision().slots(self.slots as u32));
+        assert!(active <= allowed as usize, "{active} run, and the owner allows {allowed}");
+        let living: Vec<_> = running.iter().filter(|(id, _)| !self.doomed.contains(*id)).collect();
+        let frozen = living.iter().any(|(_, place)| **place == Place::Running { frozen: true });
+        assert!(!frozen || running.len() > allowed as usize, "something is frozen though the owner allows {allowed}");
+        if let Some(patience) = self.patience {
+            for held in self.machine.held(self.now) {
+                let late = held.frozen_for >= patience && !self.doomed.contains(&held.attempt);
+                assert!(!late, "{held:?} is suspended for longer than the owner's patience");
             }
         }
         // Everything assigned is held, or has left; nothing is held twice.
@@ -195,9 +211,7 @@ impl World {
                     self.tell(Event::Exited(id));
                 }
             }
-            Op::Owner(present) => {
-                self.tell(Event::Owner(if present { PRESENT } else { OwnerState::Away }));
-            }
+            Op::Owner(decision) => drop(self.tell(Event::Decided(decision))),
             Op::Stop(which) => self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Stop(vec![id])))),
             Op::Abandon(which) => self.abandon(which),
             Op::Acknowledge(which) => {
@@ -225,7 +239,7 @@ impl World {
 
     /// Lets everything come to its end.
     fn settle(&mut self) {
-        self.tell(Event::Owner(OwnerState::Away));
+        self.tell(Event::Decided(Decision::Run));
         while !self.places.is_empty() {
             let ids: Vec<_> = self.places.keys().copied().collect();
             for id in ids {
@@ -249,12 +263,22 @@ enum Op {
     Stage { which: usize, fails: bool },
     Exit(usize),
     End(usize),
-    Owner(bool),
+    Owner(Decision),
     Stop(usize),
     Abandon(usize),
     Acknowledge(usize),
     Pass(u64),
     Shutdown,
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        3 => Just(Decision::Run),
+        2 => Just(PAUSED),
+        1 => Just(Decision::Freeze(YieldReason::InUse)),
+        1 => Just(Decision::Evict(YieldReason::LowMemory)),
+        3 => (0u32..5).prop_map(|slots| Decision::Yield(YieldReason::Busy, slots)),
+    ]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -264,7 +288,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (any::<usize>(), proptest::bool::weighted(0.1)).prop_map(|(which, fails)| Op::Stage { which, fails }),
         2 => any::<usize>().prop_map(Op::Exit),
         6 => any::<usize>().prop_map(Op::End),
-        3 => any::<bool>().prop_map(Op::Owner),
+        3 => decision().prop_map(Op::Owner),
         2 => any::<usize>().prop_map(Op::Stop),
         2 => any::<usize>().prop_map(Op::Abandon),
         3 => any::<usize>().prop_map(Op::Acknowledge),
@@ -276,10 +300,11 @@ proptest! {
     #[test]
     fn every_attempt_leaves_once_and_none_runs_beside_the_owner_or_the_slots(
         slots in 1usize..4,
+        patience in proptest::option::of((1u64..20).prop_map(Span::from_secs)),
         ops in proptest::collection::vec(op(), 0..120),
         shuts_down in any::<bool>(),
     ) {
-        let mut world = World::new(slots);
+        let mut world = World::patient(slots, patience);
         ops.iter().for_each(|op| world.play(op));
         if shuts_down {
             world.play(&Op::Shutdown);
@@ -290,7 +315,7 @@ proptest! {
 
     #[test]
     fn the_named_wakeup_is_never_in_the_past_once_it_was_served(ops in proptest::collection::vec(op(), 0..80)) {
-        let mut world = World::new(2);
+        let mut world = World::patient(2, Some(Span::from_secs(15)));
         for op in &ops {
             world.play(op);
             prop_assert!(world.machine.next_wakeup().is_none_or(|at| at > world.now), "after {op:?}");
@@ -321,10 +346,10 @@ fn a_noop_ends_at_once_without_a_slot() {
 fn suspensions_do_not_count_against_the_limit() {
     let mut world = running(Some(Span::from_secs(10)));
     world.play(&Op::Pass(6));
-    world.play(&Op::Owner(true));
+    world.play(&Op::Owner(PAUSED));
     world.play(&Op::Pass(100));
     assert_eq!(world.machine.next_wakeup(), None);
-    world.play(&Op::Owner(false));
+    world.play(&Op::Owner(Decision::Run));
     assert_eq!(world.machine.next_wakeup(), Some(world.now + Span::from_secs(4)));
     world.play(&Op::Pass(3));
     assert!(world.doomed.is_empty());
@@ -350,19 +375,19 @@ fn a_stop_is_delivered_as_such_also_when_the_command_ends_well_after_it() {
 #[test]
 fn a_frozen_command_is_killed_where_it_would_be_asked() {
     let mut world = running(None);
-    world.play(&Op::Owner(true));
+    world.play(&Op::Owner(PAUSED));
     assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Kill(id(1))]);
     // And one that was asked before the owner came is not waited for.
     let mut world = running(None);
     world.play(&Op::Stop(0));
-    assert!(world.tell(Event::Owner(PRESENT)).contains(&Action::Kill(id(1))));
+    assert!(world.tell(Event::Decided(PAUSED)).contains(&Action::Kill(id(1))));
 }
 
 #[test]
 fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
     let mut world = running(None);
     world.assign(4, None, false);
-    let actions = world.tell(Event::Owner(PRESENT));
+    let actions = world.tell(Event::Decided(PAUSED));
     let returned: Vec<_> = actions.iter().filter(|a| matches!(a, Action::Return(ids, _) if ids.len() == 4)).collect();
     assert_eq!(returned.len(), 1);
     let reported = actions
@@ -416,7 +441,7 @@ fn progress_is_listed_while_the_command_runs() {
 
 #[test]
 fn the_host_reports_as_often_as_the_most_watched_attempt_wants_while_it_is_held() {
-    let mut machine = Machine::new(1, GRACE, []);
+    let mut machine = Machine::new(1, GRACE, None, []);
     let mut after = |event| {
         machine.step(Time(1), event, &mut Vec::new());
         machine.report_every()
@@ -433,12 +458,12 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
     let mut world = World::new(1);
     let later = |world: &mut World, s| world.now = world.now + Span::from_secs(s);
     later(&mut world, 9);
-    world.tell(Event::Owner(PRESENT));
+    world.tell(Event::Decided(PAUSED));
     later(&mut world, 4);
-    world.tell(Event::Owner(OwnerState::Present(YieldReason::InUse)));
+    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
     later(&mut world, 3);
     assert_eq!(world.machine.owner_for(world.now), Span::from_secs(7));
-    world.tell(Event::Owner(OwnerState::Away));
+    world.tell(Event::Decided(Decision::Run));
     assert_eq!(world.machine.owner_for(world.now), Span::ZERO);
 }
 
@@ -448,4 +473,106 @@ fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
     assert_eq!(world.tell(Event::Shutdown), [Action::Save(id(1)), Action::Terminate(id(1))]);
     let mut world = running(None);
     assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Terminate(id(1))]);
+}
+
+/// A world of so many slots, each with a command that runs, the first one started first.
+fn busy(slots: usize, patience: Option<Span>) -> World {
+    let mut world = World::patient(slots, patience);
+    // Numbers and starts are in opposite order, so that neither can stand for the other.
+    world.next = 10;
+    for index in (1..=slots as u32).rev() {
+        world.assigned.insert(id(index));
+        world.tell(Event::Assigned(vec![command(index, None)]));
+        world.play(&Op::Stage { which: 0, fails: false });
+    }
+    world
+}
+
+fn frozen(world: &World) -> Vec<u32> {
+    let frozen = world.places.iter().filter(|(_, place)| **place == Place::Running { frozen: true });
+    frozen.map(|(id, _)| id.task.index).collect()
+}
+
+#[test]
+fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for_the_earliest_of_them() {
+    let mut world = busy(4, None);
+    world.assign(2, None, false);
+    let actions = world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 2)));
+    assert_eq!(frozen(&world), [1, 2], "4 and 3 were started first");
+    let owner = OwnerState::Sharing(YieldReason::Busy, 2);
+    assert!(actions.contains(&Action::Owner(owner)) && world.machine.owner() == owner, "{actions:?}");
+    assert!(actions.iter().any(|a| matches!(a, Action::Return(ids, _) if ids.len() == 2)), "what was not started goes");
+    let told = actions.iter().find_map(|a| match a {
+        Action::Report(held) => Some(held.iter().map(|h| (h.attempt.task.index, h.phase)).collect::<Vec<_>>()),
+        _ => None,
+    });
+    let suspended = Phase::Suspended(YieldReason::Busy);
+    assert_eq!(told.unwrap()[..2], [(1, suspended), (2, suspended)]);
+    // What comes now has crossed the news on its way.
+    world.assign(1, None, false);
+    assert_eq!(world.fates[&id(12)], Fate::Returned);
+    world.now = world.now + Span::from_secs(9);
+    let held = world.machine.held(world.now);
+    assert_eq!(held[0].frozen_for, Span::from_secs(9));
+    world.end(id(4));
+    assert_eq!(frozen(&world), [1], "3 and 2 run");
+    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
+    assert_eq!(frozen(&world), [1, 2, 3]);
+    world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 1)));
+    assert_eq!(frozen(&world), [1, 2]);
+    world.tell(Event::Decided(Decision::Run));
+    assert!(frozen(&world).is_empty());
+}
+
+#[test]
+fn an_owner_who_shares_gets_no_more_started_than_that() {
+    let mut world = World::new(4);
+    world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 2)));
+    world.assign(5, None, false);
+    for _ in 0..5 {
+        world.play(&Op::Stage { which: 0, fails: false });
+    }
+    let running = world.places.values().filter(|place| matches!(place, Place::Running { .. })).count();
+    assert_eq!(running, 2);
+    world.settle();
+}
+
+#[test]
+fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_not() {
+    let mut world = busy(2, Some(Span::from_secs(600)));
+    world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 1)));
+    assert_eq!(world.machine.next_wakeup(), Some(world.now + Span::from_secs(600)));
+    world.play(&Op::Pass(599));
+    assert!(world.doomed.is_empty());
+    world.now = world.now + Span::from_secs(1);
+    assert_eq!(world.tell(Event::Tick), [Action::Save(id(1)), Action::Kill(id(1))]);
+    assert_eq!(world.tell(Event::Tick), [], "once");
+    world.end(id(1));
+    assert_eq!(world.fates[&id(1)], Fate::Returned, "and not charged: it is given back, not lost");
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+}
+
+#[test]
+fn an_eviction_ends_what_is_suspended_at_once() {
+    let mut world = busy(2, None);
+    world.tell(Event::Decided(Decision::Freeze(YieldReason::LowMemory)));
+    assert!(world.doomed.is_empty());
+    let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
+    assert_eq!(actions, [1, 2].map(|i| [Action::Save(id(i)), Action::Kill(id(i))]).concat(), "nobody needs to be told");
+    // A frozen process cannot be asked, and one that is given back is not given back twice.
+    assert_eq!(world.tell(Event::Shutdown), []);
+    world.settle();
+    assert!(world.left && world.fates.values().all(|fate| *fate == Fate::Returned));
+}
+
+#[test]
+fn a_change_of_the_reason_is_reported_for_everything_that_is_suspended() {
+    let mut world = busy(1, None);
+    world.tell(Event::Decided(Decision::Freeze(YieldReason::InUse)));
+    let actions = world.tell(Event::Decided(Decision::Freeze(YieldReason::OnBattery)));
+    let owner = OwnerState::Present(YieldReason::OnBattery);
+    assert_eq!(actions[0], Action::Owner(owner));
+    assert!(
+        matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Suspended(YieldReason::OnBattery))
+    );
 }

@@ -2,6 +2,7 @@
 
 mod availability;
 mod checkpoints;
+mod control;
 mod demo;
 mod errors;
 mod files;

@@ -100,3 +100,30 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     grid.running(&host).signal(Signal::CONT);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(60));
 }
+
+#[test]
+fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
+    let mut grid = Grid::start();
+    let quiet =
+        ["input", "load", "memory", "battery", "programs"].map(|rule| format!("[owner.{rule}]\nheed = false\n"));
+    let config = format!("[owner]\nfirst_watch_s = 0\nevict_after_s = 1\n{}", quiet.concat());
+    grid.worker("h1").config(&config).start();
+    let sleep = long_sleep();
+    let state = "\"$DESKGRID_CHECKPOINT_DIR\"/state";
+    let script = format!("if [ -e {state} ]; then echo on; else echo 1 > {state}; sleep {sleep}; fi");
+    // No copy while it runs: only what the eviction saves can be there.
+    grid.submit(["--retries", "0", "--checkpoint", "1h", "--", "sh", "-c", &script]);
+    eventually("the state is written", Duration::from_secs(30), || state_of(&sleep));
+    grid.as_user("h1", ["worker", "pause"]).expect_code(0);
+    counts(&grid, "waiting", 1);
+    all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
+    let tries = attempts(&grid, "1.1");
+    assert_eq!(tries.len(), 1, "{tries:?}");
+    grid.as_user("h1", ["worker", "resume"]).expect_code(0);
+    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"]).expect_code(0);
+    assert_eq!(grid.deskgrid(["job", "cat", "last", "stdout"]).expect_code(0).stdout, "on\n", "goes on where it was");
+    let tries = attempts(&grid, "1.1");
+    assert_eq!((tries.len(), &tries[1]["duplicate"]), (2, &false.into()), "{tries:?}");
+    let host = grid.json(["host", "info", "h1"]);
+    assert_eq!((&host["lost"], &host["finished"]), (&0.into(), &1.into()), "given back is not lost: {host}");
+}

@@ -7,7 +7,13 @@ use super::{files, text};
 type Load = fn(&str) -> Result<(), String>;
 
 /// Each file of `configs/` and what loads it.
-const CONFIGS: [(&str, Load); 2] = [("configs/master.toml", master), ("configs/worker.toml", worker)];
+const CONFIGS: [(&str, Load); 5] = [
+    ("configs/master.toml", master),
+    ("configs/worker-boinc.toml", boinc),
+    ("configs/worker-dedicated.toml", dedicated),
+    ("configs/worker-htcondor.toml", htcondor),
+    ("configs/worker.toml", worker),
+];
 
 /// The master's file shows the defaults.
 fn master(text: &str) -> Result<(), String> {
@@ -19,6 +25,38 @@ fn master(text: &str) -> Result<(), String> {
 fn worker(text: &str) -> Result<(), String> {
     let shipped: worker::Config = text.parse().map_err(|e| format!("{e}"))?;
     if shipped == worker::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
+}
+
+fn owner(text: &str) -> Result<worker::owner::rules::Rules, String> {
+    text.parse::<worker::Config>().map(|config| config.owner).map_err(|e| e.to_string())
+}
+
+fn holds(holds: bool, what: &dyn std::fmt::Debug) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("does not say what it is to say: {what:?}")) }
+}
+
+/// What people know of BOINC: 3 minutes without input, 25 % of load, no battery.
+fn boinc(text: &str) -> Result<(), String> {
+    let rules = owner(text)?;
+    let (input, load, battery) = (&rules.input, &rules.load, &rules.battery);
+    let whole = load.of == worker::owner::rules::Whole::Host;
+    let known = (input.idle_s, load.busy_above, battery.charge_above) == (180.0, 0.25, 1.0) && whole;
+    holds(known && input.heed && load.heed && battery.heed && rules.evict_after_s == 0.0, &rules)
+}
+
+/// What people know of HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3, 5 minutes, 10 minutes.
+fn htcondor(text: &str) -> Result<(), String> {
+    let rules = owner(text)?;
+    let (input, load) = (&rules.input, &rules.load);
+    let times = (input.idle_s, input.resume_s, rules.evict_after_s) == (900.0, 300.0, 600.0);
+    let of = load.of == worker::owner::rules::Whole::Processor;
+    holds(times && of && (load.busy_above, load.free_below) == (0.5, 0.3) && input.heed && load.heed, &rules)
+}
+
+/// Only switches and hours; the same rules as the program's own.
+fn dedicated(text: &str) -> Result<(), String> {
+    let rules = owner(text)?;
+    holds(rules == worker::owner::rules::Rules::dedicated(), &rules)
 }
 
 #[test]

@@ -75,7 +75,15 @@ fn ids() -> IdSet {
 fn held() -> Vec<Held> {
     let phases =
         [Phase::Queued, Phase::Staging, Phase::Running, Phase::Suspended(YieldReason::OnBattery), Phase::Ended];
-    phases.map(|phase| Held { attempt: attempt(), phase, ran: Span(1_500_000), progress: Some(0.25) }).to_vec()
+    phases
+        .map(|phase| Held {
+            attempt: attempt(),
+            phase,
+            ran: Span(1_500_000),
+            frozen_for: Span(2_000_000),
+            progress: Some(0.25),
+        })
+        .to_vec()
 }
 
 fn facts() -> HostFacts {
@@ -369,6 +377,7 @@ fn host_view(state: &HostState) -> HostView {
         heard: Some(Time(1_700_000_001_000_000)),
         cpu_availability: Some(0.75),
         owner_active: Some(true),
+        slots_usable: 1,
         attempts: vec![attempt()],
         finished: 40,
         lost: 2,

@@ -1,0 +1,223 @@
+//! `deskgrid worker status`, `pause` and `resume`: what the owner of this machine asks its worker, without the master.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::Serialize;
+use worker::control::{self, Ask, ControlError, Report};
+
+use super::Context;
+use crate::args::value::Dur;
+use crate::failure::{Exit, Failure};
+use crate::output::table::{Rows, facts};
+
+/// What became of the switch.
+#[derive(Debug, Serialize)]
+struct Switched {
+    /// Whether the owner's pause holds now.
+    paused: bool,
+    /// When it ends by itself.
+    until: Option<String>,
+    /// Whether a worker runs.
+    running: bool,
+    /// What tasks may do there, and why not everything.
+    decision: Option<String>,
+    reason: Option<String>,
+    says: Option<String>,
+}
+
+/// Tells how the worker is.
+pub(super) fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
+    let dir = context.state.worker();
+    let report = control::ask(&dir, &Ask::Status).map_err(|error| failure(error, &dir))?;
+    let color = context.out.color();
+    context.out.show(&report, || describe(&report, why, color), || vec![report.decision.clone()])?;
+    Ok(Exit::Well)
+}
+
+/// Pauses it.
+pub(super) fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
+    let end = |lasts: Dur| SystemTime::now().checked_add(lasts.0).filter(|end| *end < far());
+    let until = match lasts {
+        None => None,
+        Some(lasts) => match end(lasts) {
+            Some(end) => Some(humantime::format_rfc3339_millis(end).to_string()),
+            None => {
+                return Err(Failure::usage("a pause cannot be that long", "leave --for out: it lasts until resumed"));
+            }
+        },
+    };
+    turn(context, &Ask::Pause { until })
+}
+
+/// The last moment that has a date with four digits.
+fn far() -> SystemTime {
+    SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(253_402_300_799)
+}
+
+/// Ends a pause.
+pub(super) fn resume(context: &Context) -> Result<Exit, Failure> {
+    turn(context, &Ask::Resume)
+}
+
+fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
+    let dir = context.state.worker();
+    let report = match control::ask(&dir, ask) {
+        Ok(report) => Some(report),
+        Err(ControlError::NotRunning(_)) => {
+            control::without(&dir, ask).map_err(|error| failure(error, &dir))?;
+            None
+        }
+        Err(error) => return Err(failure(error, &dir)),
+    };
+    let switched = switched(ask, report);
+    let word = if switched.paused { "paused" } else { "resumed" };
+    context.out.show(&switched, || sentence(&switched, &dir), || vec![word.to_owned()])?;
+    Ok(Exit::Well)
+}
+
+fn switched(ask: &Ask, report: Option<Report>) -> Switched {
+    let until = if let Ask::Pause { until } = ask { until.clone() } else { None };
+    let running = report.is_some();
+    let Some(report) = report else {
+        let paused = matches!(ask, Ask::Pause { .. });
+        return Switched { paused, until, running, decision: None, reason: None, says: None };
+    };
+    let paused = report.why.iter().any(|why| why.reason == "paused-by-owner");
+    let says = report.why.into_iter().next().map(|why| why.says);
+    Switched { paused, until, running, decision: Some(report.decision), reason: report.reason, says }
+}
+
+fn sentence(switched: &Switched, dir: &Path) -> String {
+    let until = switched.until.as_ref().map_or_else(String::new, |until| format!(" until {until}"));
+    match (switched.paused, switched.running) {
+        (true, true) if switched.until.is_some() || switched.says.is_none() => format!("paused{until}"),
+        (true, true) => format!("paused: {}", switched.says.as_deref().unwrap_or_default()),
+        (true, false) => format!("no worker runs in {}; the next one is paused{until} from its start", dir.display()),
+        (false, false) => format!("no worker runs in {}; the next one is not paused", dir.display()),
+        (false, true) => match (&switched.reason, &switched.says) {
+            (Some(reason), Some(says)) => format!("resumed; tasks still wait ({reason}): {says}"),
+            _ => "resumed".to_owned(),
+        },
+    }
+}
+
+fn describe(report: &Report, why: bool, color: bool) -> String {
+    let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
+    let state = match (report.decision.as_str(), &report.reason) {
+        ("run", _) | (_, None) => "may run".to_owned(),
+        ("yield", Some(reason)) => format!("may run in {} of {} slots: {reason}", report.slots_usable, report.slots),
+        (_, Some(reason)) => format!("suspended: {reason}"),
+    };
+    let connected = if report.connected { "connected" } else { "not connected" };
+    let mut text = facts(&[
+        ("host", Some(format!("{}, deskgrid {}", report.host, report.version))),
+        ("master", Some(format!("{}, {connected} for {}", report.master, lasts(report.connected_for_s)))),
+        ("tasks", Some(format!("{state}, for {}", lasts(report.decided_for_s)))),
+        ("why", report.why.first().map(|why| why.says.clone())),
+        ("slots", Some(format!("{} of {} usable", report.slots_usable, report.slots))),
+        ("confinement", Some(report.confinement.clone())),
+    ]);
+    let mut attempts = Rows::new(&["attempt", "phase", "why", "ran", "suspended"], color);
+    for held in &report.attempts {
+        let reason = held.reason.clone().unwrap_or_default();
+        attempts.add([held.attempt.clone(), held.phase.clone(), reason, lasts(held.run_s), lasts(held.suspended_s)]);
+    }
+    text += &format!("\n{}", attempts.text("no attempts are held\n"));
+    if why {
+        let mut reasons = Rows::new(&["reason", "says"], color);
+        report.why.iter().for_each(|why| reasons.add([why.reason.clone(), why.says.clone()]));
+        let mut sensors = Rows::new(&["sensor", "looks at", "state", "sees"], color);
+        for sensor in &report.sensors {
+            sensors.add([sensor.sensor.clone(), sensor.topic.clone(), sensor.state.clone(), sensor.sees.clone()]);
+        }
+        let none = "nothing stands against tasks\n";
+        text += &format!("\n{}\n{}", reasons.text(none), sensors.text("no sensors look\n"));
+    }
+    text
+}
+
+fn failure(error: ControlError, dir: &Path) -> Failure {
+    match error {
+        ControlError::NotRunning(_) => {
+            let what = format!("no worker runs in {}", dir.display());
+            let hint = "start one with `deskgrid worker start`, or name its directory with --dir";
+            let failure = Failure::new(Exit::Error, "not-running", what, hint);
+            match control::paused(dir) {
+                Some(switch) => failure.because(format!("the next one to start here is paused by {switch}")),
+                None => failure,
+            }
+        }
+        ControlError::Io { source, .. } => {
+            Failure::io(format!("cannot speak with the worker in {}", dir.display()), &source)
+        }
+        ControlError::Refused(why) => {
+            let hint = "check the worker's directory, and who may write there";
+            Failure::new(Exit::Error, "refused", "the worker was not paused or resumed", hint).because(why)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use worker::control::{AttemptReport, SensorReport, Why};
+
+    use super::*;
+
+    fn report() -> Report {
+        let says = "keyboard used".to_owned();
+        Report {
+            host: "desk-1".to_owned(),
+            master: "grid:7411".to_owned(),
+            connected: false,
+            connected_for_s: 61.0,
+            decision: "yield".to_owned(),
+            reason: Some("in-use".to_owned()),
+            decided_for_s: 12.0,
+            why: vec![Why { reason: "in-use".to_owned(), says }],
+            sensors: vec![SensorReport {
+                sensor: "x11".to_owned(),
+                topic: "input".to_owned(),
+                state: "seen".to_owned(),
+                sees: "nobody has touched anything for 12.0s".to_owned(),
+                ago_s: Some(12.0),
+            }],
+            attempts: vec![AttemptReport {
+                attempt: "7.3#1".to_owned(),
+                phase: "suspended".to_owned(),
+                reason: Some("in-use".to_owned()),
+                run_s: 3.0,
+                suspended_s: 12.0,
+                progress: None,
+            }],
+            slots: 4,
+            slots_usable: 1,
+            confinement: "process".to_owned(),
+            version: "1.2.3".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_status_is_told_in_plain_words_and_with_why_down_to_each_sensor() {
+        let text = describe(&report(), false, false);
+        for part in [
+            "desk-1, deskgrid 1.2.3",
+            "grid:7411, not connected for 1m01s",
+            "may run in 1 of 4 slots: in-use, for 12.0s",
+            "keyboard used",
+            "7.3#1    suspended  in-use",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("x11"));
+        let more = describe(&report(), true, false);
+        assert!(more.starts_with(&text) && more.contains("x11     input     seen   nobody has touched"), "{more}");
+    }
+
+    #[test]
+    fn the_fields_for_scripts_stay() {
+        let json = crate::output::document(&report());
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
+        assert_eq!(json, expected);
+    }
+}

@@ -1,0 +1,211 @@
+//! What the owner can ask the worker of this machine, and tell it, without the master: one line of JSON to a socket in the
+//! worker's directory, one line back. Whoever may use the directory may ask; nobody else can.
+//!
+//! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without one. What is not here:
+//! what the answers look like to people.
+
+mod report;
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
+#[cfg(unix)]
+#[path = "control/unix.rs"]
+mod transport;
+#[cfg(not(unix))]
+#[path = "control/none.rs"]
+mod transport;
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+pub(crate) use report::Shown;
+pub use report::{AttemptReport, Report, SensorReport, Why};
+
+use crate::owner::pause;
+use crate::owner::sight::{Reading, Sight};
+
+/// The longest line in either direction, in bytes.
+const MAX_LINE: u64 = 4 << 20;
+/// How long the other end may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ask")]
+pub enum Ask {
+    /// How it is.
+    Status,
+    /// Let no task run, until then (RFC 3339) or until told otherwise.
+    Pause {
+        /// When it ends by itself, if it is to.
+        until: Option<String>,
+    },
+    /// Let tasks run again.
+    Resume,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "answer")]
+pub enum Answer {
+    /// Done; and this is how it is now.
+    Report(Box<Report>),
+    /// Not done; why.
+    Refused {
+        /// In words.
+        why: String,
+    },
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody is there.
+    #[error("no worker runs in {dir}", dir = .0.display())]
+    NotRunning(PathBuf),
+    /// The socket cannot be used, or the conversation broke off.
+    #[error("cannot speak with the worker in {dir}", dir = .dir.display())]
+    Io {
+        /// The worker's directory.
+        dir: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The worker did not do it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks the worker of this directory.
+///
+/// # Errors
+/// If none runs there, or it does not answer, or not with a report.
+pub fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    let failed = |source: io::Error| match source.kind() {
+        NotFound | ConnectionRefused => ControlError::NotRunning(dir.to_owned()),
+        _ => ControlError::Io { dir: dir.to_owned(), source },
+    };
+    let mut stream = transport::connect(dir, PATIENCE).map_err(failed)?;
+    let broken = |source: io::Error| ControlError::Io { dir: dir.to_owned(), source };
+    let mut line = serde_json::to_string(ask).map_err(|error| broken(error.into()))?;
+    line.push('\n');
+    stream.write_all(line.as_bytes()).map_err(broken)?;
+    let mut answer = String::new();
+    BufReader::new(stream.take(MAX_LINE)).read_line(&mut answer).map_err(broken)?;
+    match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
+        Answer::Report(report) => Ok(*report),
+        Answer::Refused { why } => Err(ControlError::Refused(why)),
+    }
+}
+
+/// Does without a worker what can be done without one: a pause is there when it starts.
+///
+/// # Errors
+/// If the switch cannot be turned: there may never have been a worker in this directory.
+pub fn without(dir: &Path, ask: &Ask) -> Result<(), ControlError> {
+    switch(ask, dir).map(drop).map_err(ControlError::Refused)
+}
+
+/// The switch in this directory, where it pauses whoever works there, and until when.
+pub fn paused(dir: &Path) -> Option<String> {
+    match pause::sight(&dir.join(pause::PAUSE_FILE)) {
+        Sight::Seen(Reading::Paused(switch)) => switch,
+        _ => None,
+    }
+}
+
+/// What the loop is asked, with what the owner's own switch says now where that has just been changed.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// What the switch in the worker's directory says.
+    pub switch: Option<Sight>,
+    /// Where the answer goes.
+    pub answer: oneshot::Sender<Report>,
+}
+
+/// Answers whoever asks, for as long as the loop is there.
+///
+/// # Errors
+/// If the socket cannot be made.
+pub(crate) fn serve<T: From<Question> + Send + 'static>(dir: PathBuf, tell: UnboundedSender<T>) -> io::Result<()> {
+    let mut listener = transport::Listener::bind(&dir)?;
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = tell.closed() => return,
+            };
+            match accepted {
+                Ok(stream) => drop(tokio::spawn(converse(stream, dir.clone(), tell.clone()))),
+                Err(error) => {
+                    tracing::warn!(%error, "the owner's socket");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// One question, one answer.
+async fn converse<T: From<Question> + Send + 'static>(
+    stream: transport::Stream,
+    dir: PathBuf,
+    tell: UnboundedSender<T>,
+) {
+    let talk = async {
+        let (from, mut to) = tokio::io::split(stream);
+        let mut line = String::new();
+        tokio::io::BufReader::new(from.take(MAX_LINE)).read_line(&mut line).await?;
+        let answer = match serde_json::from_str::<Ask>(&line) {
+            Ok(ask) => answer(ask, dir, &tell).await,
+            Err(error) => {
+                Answer::Refused { why: format!("this worker does not understand what it was asked: {error}") }
+            }
+        };
+        let mut line = serde_json::to_string(&answer)?;
+        line.push('\n');
+        to.write_all(line.as_bytes()).await?;
+        to.shutdown().await
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, talk).await {
+        tracing::debug!(%error, "somebody who asked has gone");
+    }
+}
+
+async fn answer<T: From<Question> + Send + 'static>(ask: Ask, dir: PathBuf, tell: &UnboundedSender<T>) -> Answer {
+    let refused = |why: String| Answer::Refused { why };
+    let switched = tokio::task::spawn_blocking(move || switch(&ask, &dir)).await;
+    let switch = match switched {
+        Ok(Ok(switch)) => switch,
+        Ok(Err(why)) => return refused(why),
+        Err(error) => return refused(error.to_string()),
+    };
+    let (answer, report) = oneshot::channel();
+    if tell.send(Question { switch, answer }.into()).is_err() {
+        return refused("the worker is about to end".to_owned());
+    }
+    report.await.map_or_else(|_| refused("the worker is about to end".to_owned()), |r| Answer::Report(Box::new(r)))
+}
+
+/// Turns the switch as asked; what it says then, where it was turned.
+fn switch(ask: &Ask, dir: &Path) -> Result<Option<Sight>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", dir.join(pause::PAUSE_FILE).display());
+    match ask {
+        Ask::Status => return Ok(None),
+        Ask::Pause { until } => {
+            let until = until.as_deref().map(str::parse::<Timestamp>).transpose();
+            pause::pause(dir, until.map_err(|error| error.to_string())?).map_err(failed)?;
+        }
+        Ask::Resume => drop(pause::resume(dir).map_err(failed)?),
+    }
+    Ok(Some(pause::sight(&dir.join(pause::PAUSE_FILE))))
+}

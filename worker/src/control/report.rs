@@ -1,0 +1,187 @@
+//! How a worker is, as it tells its owner. Everything in it is a plain value with its unit in its name; the names stay.
+
+use common::attempt::Held;
+use common::host::HostFacts;
+use common::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::owner::policy::{Decision, Policy, Watched};
+use crate::owner::sight::{Reading, Sight, Topic};
+
+/// How a worker is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What its identity calls the host.
+    pub host: String,
+    /// The master's address.
+    pub master: String,
+    /// Whether it speaks with the master.
+    pub connected: bool,
+    /// For how long it has, or has not, in seconds.
+    pub connected_for_s: f64,
+    /// What tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
+    pub decision: String,
+    /// Why not everything, if so: one of the words.
+    pub reason: Option<String>,
+    /// For how long that has been so, in seconds.
+    pub decided_for_s: f64,
+    /// Every reason that holds, with a sentence; the first has the word.
+    pub why: Vec<Why>,
+    /// What each sensor sees.
+    pub sensors: Vec<SensorReport>,
+    /// What it holds, finished results that are on their way included.
+    pub attempts: Vec<AttemptReport>,
+    /// Tasks that it runs at a time.
+    pub slots: u32,
+    /// How many the owner lets it run now.
+    pub slots_usable: u32,
+    /// How well tasks are confined.
+    pub confinement: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// A reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// The word.
+    pub reason: String,
+    /// What was seen, by which sensor, and when tasks go on.
+    pub says: String,
+}
+
+/// A sensor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SensorReport {
+    /// Its name.
+    pub sensor: String,
+    /// What it looks at.
+    pub topic: String,
+    /// `seen`, `absent`, `unknown`, or `waiting` before its first look.
+    pub state: String,
+    /// What it sees, in words.
+    pub sees: String,
+    /// How long ago that was news, in seconds.
+    pub ago_s: Option<f64>,
+}
+
+/// An attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptReport {
+    /// Which one.
+    pub attempt: String,
+    /// `queued`, `staging`, `running`, `suspended`, `ended`.
+    pub phase: String,
+    /// Why it is suspended, if it is.
+    pub reason: Option<String>,
+    /// For how long it has run, suspensions not counted, in seconds.
+    pub run_s: f64,
+    /// For how long it has been suspended this time, in seconds.
+    pub suspended_s: f64,
+    /// The part done, where its program says.
+    pub progress: Option<f32>,
+}
+
+/// What a report is made of.
+pub(crate) struct Shown<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) master: &'a str,
+    pub(crate) facts: &'a HostFacts,
+    /// Whether it speaks with the master, and since when.
+    pub(crate) connected: (bool, Time),
+    pub(crate) policy: &'a Policy,
+    pub(crate) machine: &'a Machine,
+}
+
+impl Shown<'_> {
+    /// The report at this time.
+    pub(crate) fn report(&self, now: Time) -> Report {
+        let (since, decision) = self.policy.decided();
+        let why = self.policy.why().into_iter();
+        let sensors = self.policy.sensors().iter();
+        Report {
+            host: self.host.to_owned(),
+            master: self.master.to_owned(),
+            connected: self.connected.0,
+            connected_for_s: now.since(self.connected.1).secs(),
+            decision: word(decision).to_owned(),
+            reason: decision.reason().map(|reason| reason.to_string()),
+            decided_for_s: now.since(since).secs(),
+            why: why.map(|finding| Why { reason: finding.reason.to_string(), says: finding.says }).collect(),
+            sensors: sensors.map(|sensor| sensor_report(sensor, now)).collect(),
+            attempts: self.machine.held(now).iter().map(attempt_report).collect(),
+            slots: self.facts.slots,
+            slots_usable: decision.slots(self.facts.slots),
+            confinement: self.facts.confinement.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Run => "run",
+        Decision::Yield(..) => "yield",
+        Decision::Freeze(_) => "freeze",
+        Decision::Evict(_) => "evict",
+    }
+}
+
+fn attempt_report(held: &Held) -> AttemptReport {
+    use common::attempt::Phase;
+    let (phase, reason) = match held.phase {
+        Phase::Queued => ("queued", None),
+        Phase::Staging => ("staging", None),
+        Phase::Running => ("running", None),
+        Phase::Suspended(reason) => ("suspended", Some(reason.to_string())),
+        Phase::Ended => ("ended", None),
+    };
+    AttemptReport {
+        attempt: held.attempt.to_string(),
+        phase: phase.to_owned(),
+        reason,
+        run_s: held.ran.secs(),
+        suspended_s: held.frozen_for.secs(),
+        progress: held.progress,
+    }
+}
+
+fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
+    let topic = match watched.topic {
+        Topic::Input => "input",
+        Topic::Load => "load",
+        Topic::Memory => "memory",
+        Topic::Power => "power",
+        Topic::Programs => "programs",
+        Topic::Switch => "switch",
+    };
+    let (state, sees) = match &watched.sight {
+        None => ("waiting", "has not looked yet".to_owned()),
+        Some((at, Sight::Seen(reading))) => ("seen", words(reading, now.since(*at))),
+        Some((_, Sight::Absent(how))) => ("absent", how.clone()),
+        Some((_, Sight::Unknown(why))) => ("unknown", why.clone()),
+    };
+    let ago_s = watched.sight.as_ref().map(|(at, _)| now.since(*at).secs());
+    let (sensor, topic, state) = (watched.name.clone(), topic.to_owned(), state.to_owned());
+    SensorReport { sensor, topic, state, sees, ago_s }
+}
+
+/// What was read so long ago.
+fn words(reading: &Reading, ago: Span) -> String {
+    let per_cent = |part: f64| format!("{:.0} %", part * 100.0);
+    match reading {
+        Reading::Idle(idle) => format!("nobody has touched anything for {}", *idle + ago),
+        Reading::Load(load) => format!("other programs use {} of one processor", per_cent(*load)),
+        Reading::Memory { available, pressure } => {
+            let (available, pressure) = (per_cent(*available), per_cent(*pressure));
+            format!("{available} of the memory available, programs wait for it {pressure} of the time")
+        }
+        Reading::Battery(Some(charge)) => format!("on battery, {} charged", per_cent(*charge)),
+        Reading::Battery(None) => "on mains".to_owned(),
+        Reading::Program(Some(program)) => format!("{program} runs"),
+        Reading::Program(None) => "none of the listed programs runs".to_owned(),
+        Reading::Paused(Some(switch)) => format!("paused by {switch}"),
+        Reading::Paused(None) => "not paused".to_owned(),
+    }
+}

@@ -1,0 +1,63 @@
+//! The owner's socket on Unix: a file in the worker's directory that only its owner may use. What is not here: what is said.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+
+/// The socket's name.
+const SOCKET: &str = "control";
+
+/// One end of a conversation, in the worker.
+pub(super) type Stream = tokio::net::UnixStream;
+
+/// Where the worker is asked.
+pub(super) struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+}
+
+/// A way to the directory that is short enough for a socket's address, however long its path is; lasts as long as the
+/// file does.
+fn short(dir: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))
+}
+
+impl Listener {
+    /// Takes the place of a socket that an earlier worker left. The caller has the directory to itself.
+    pub(super) fn bind(dir: &Path) -> io::Result<Self> {
+        let (path, handle) = (dir.join(SOCKET), File::open(dir)?);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = UnixListener::bind(short(&handle))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(Self { socket, path })
+    }
+
+    /// The next who asks.
+    pub(super) async fn accept(&mut self) -> io::Result<Stream> {
+        self.socket.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A way to the worker of this directory, which may take so long for each answer.
+pub(super) fn connect(dir: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let handle = File::open(dir)?;
+    let stream = UnixStream::connect(short(&handle))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(stream)
+}

@@ -1,0 +1,174 @@
+//! The owner's switches: files that pause the worker while they are there. One lies in the worker's own directory, and
+//! may say until when it holds; the owner can name more. What is not here: who is told of it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Sensor;
+use super::sight::{Reading, Sight, Topic};
+use crate::os::DirWatch;
+
+/// The owner's switch in a worker's directory: while this file is there, every task is frozen. A first line such as
+/// `until 2026-11-21T17:00:00Z` ends that by itself; anything else in it means nothing.
+pub const PAUSE_FILE: &str = "pause";
+/// What an end begins with.
+const UNTIL: &str = "until ";
+
+/// A pause that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// When it ends by itself, if it does.
+    pub until: Option<Timestamp>,
+}
+
+/// Pauses the worker of this directory, whether it runs or not.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn pause(dir: &Path, until: Option<Timestamp>) -> io::Result<()> {
+    let text = until.map_or_else(|| "paused\n".to_owned(), |until| format!("{UNTIL}{until}\n"));
+    // In one move: a sensor must not find it half written.
+    let aside = dir.join(format!("{PAUSE_FILE}.new"));
+    fs::write(&aside, text)?;
+    fs::rename(aside, dir.join(PAUSE_FILE))
+}
+
+/// Ends the pause of this directory's worker; whether there was one.
+///
+/// # Errors
+/// If the file cannot be removed.
+pub fn resume(dir: &Path) -> io::Result<bool> {
+    match fs::remove_file(dir.join(PAUSE_FILE)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The pause that a switch says, if it holds now.
+///
+/// # Errors
+/// If the file cannot be looked at.
+pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
+    if !file.try_exists()? {
+        return Ok(None);
+    }
+    // A switch that cannot be read, or was never meant to be, is a switch nevertheless.
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let until = text.lines().next().and_then(|line| line.strip_prefix(UNTIL));
+    let until = until.and_then(|time| time.trim().parse::<Timestamp>().ok());
+    Ok(until.is_none_or(|until| now < until).then_some(Pause { until }))
+}
+
+/// What a switch says now.
+pub(crate) fn sight(file: &Path) -> Sight {
+    sighted(file).0
+}
+
+/// What a switch says now, and until when, if it ends by itself.
+fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
+    let shown = file.display();
+    match look(file, Timestamp::now()) {
+        Ok(None) => (Sight::Seen(Reading::Paused(None)), None),
+        Ok(Some(Pause { until: None })) => (Sight::Seen(Reading::Paused(Some(shown.to_string()))), None),
+        Ok(Some(Pause { until: Some(until) })) => {
+            (Sight::Seen(Reading::Paused(Some(format!("{shown}, until {until}")))), Some(until))
+        }
+        // What cannot be looked at is not known to be absent.
+        Err(error) => (Sight::Unknown(format!("{shown}: {error}")), None),
+    }
+}
+
+/// The sensor that looks at one switch.
+#[derive(Debug)]
+pub struct PauseFile {
+    file: PathBuf,
+    dir: DirWatch,
+    /// When the pause ends that it last saw.
+    until: Option<Timestamp>,
+}
+
+impl PauseFile {
+    /// For this file, which need not be there, nor its directory.
+    pub fn new(file: PathBuf) -> Self {
+        let dir = DirWatch::new(file.parent().unwrap_or(Path::new("/")));
+        Self { file, dir, until: None }
+    }
+}
+
+impl Sensor for PauseFile {
+    fn name(&self) -> &'static str {
+        "pause file"
+    }
+
+    fn topic(&self) -> Topic {
+        Topic::Switch
+    }
+
+    fn sense(&mut self) -> Sight {
+        let (sight, until) = sighted(&self.file);
+        self.until = until;
+        sight
+    }
+
+    fn wait(&mut self, pause: Duration) {
+        // A watch of the directory waits for ten times as long where nothing comes or goes.
+        let left = self.until.map(|until| Timestamp::now().duration_until(until).unsigned_abs() / 10);
+        self.dir.wait(left.map_or(pause, |left| left.clamp(Duration::from_millis(1), pause)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pause_holds_until_it_is_ended_or_its_time_has_come() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(PAUSE_FILE);
+        let now = at("2026-11-21T12:00:00Z");
+        assert_eq!(look(&file, now).unwrap(), None);
+        pause(dir.path(), None).unwrap();
+        assert_eq!(look(&file, now).unwrap(), Some(Pause { until: None }));
+        let until = at("2026-11-21T13:00:00Z");
+        pause(dir.path(), Some(until)).unwrap();
+        assert_eq!(look(&file, now).unwrap(), Some(Pause { until: Some(until) }));
+        assert_eq!(look(&file, until).unwrap(), None);
+        assert!(resume(dir.path()).unwrap() && !resume(dir.path()).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_switch_with_anything_else_in_it_has_no_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("switch");
+        for content in [&b""[..], b"until tea\n", b"until\n", b"\xff\xfe", b"\nuntil 2020-01-01T00:00:00Z"] {
+            fs::write(&file, content).unwrap();
+            assert_eq!(look(&file, Timestamp::now()).unwrap(), Some(Pause { until: None }), "{content:?}");
+        }
+        fs::write(&file, "until 2020-01-01T00:00:00Z").unwrap();
+        assert_eq!(look(&file, Timestamp::now()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_sensor_tells_what_its_switch_says_and_where_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sensor = PauseFile::new(dir.path().join(PAUSE_FILE));
+        assert_eq!(sensor.sense(), Sight::Seen(Reading::Paused(None)));
+        pause(dir.path(), Some(Timestamp::MAX)).unwrap();
+        let Sight::Seen(Reading::Paused(Some(says))) = sensor.sense() else { panic!("not paused") };
+        assert!(says.contains("/pause, until 9999-"), "{says}");
+        // A directory in which there can be no file.
+        fs::write(dir.path().join("file"), "").unwrap();
+        let mut blind = PauseFile::new(dir.path().join("file").join("switch"));
+        assert!(matches!(blind.sense(), Sight::Unknown(why) if why.contains("file/switch")));
+    }
+}

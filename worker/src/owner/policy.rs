@@ -1,0 +1,370 @@
+//! The policy of the owner: from what sensors see, the hours of the week and the time that passes, what tasks may do. A
+//! pure state machine, without sensors and clocks; nothing here acts.
+//!
+//! Each rule is a condition with patience both ways, so that a short spike neither freezes nor thaws anything. What cannot
+//! be seen counts as the owner's presence. Of several conditions the first of [`YieldReason`]'s hard ones has the word:
+//! they leave no slot. Input and load leave the slots that the owner shares.
+
+pub mod hours;
+mod input;
+mod latch;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use common::host::{OwnerState, YieldReason};
+use common::{Span, Time};
+
+use super::rules::{Room, Rules, Whole, limit};
+use super::sight::{Reading, Sight, Topic};
+use hours::WeekTime;
+use input::Input;
+use latch::{Latch, Pull};
+
+/// What tasks may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Use every slot.
+    Run,
+    /// Use this many slots; what runs beyond them is suspended.
+    Yield(YieldReason, u32),
+    /// Nothing: all are suspended.
+    Freeze(YieldReason),
+    /// Nothing, and what is suspended is given back at once.
+    Evict(YieldReason),
+}
+
+impl Decision {
+    /// How many of `all` slots may be used.
+    pub fn slots(self, all: u32) -> u32 {
+        self.owner(all).slots(all)
+    }
+
+    /// Why not all, if so.
+    pub fn reason(self) -> Option<YieldReason> {
+        match self {
+            Decision::Run => None,
+            Decision::Yield(reason, _) | Decision::Freeze(reason) | Decision::Evict(reason) => Some(reason),
+        }
+    }
+
+    /// Whether what is suspended is given back.
+    pub fn evicts(self) -> bool {
+        matches!(self, Decision::Evict(_))
+    }
+
+    /// What the master is told of it, by a worker with `all` slots.
+    pub fn owner(self, all: u32) -> OwnerState {
+        match self {
+            Decision::Yield(reason, 0) | Decision::Freeze(reason) | Decision::Evict(reason) => {
+                OwnerState::Present(reason)
+            }
+            Decision::Yield(reason, slots) if slots < all => OwnerState::Sharing(reason, slots),
+            Decision::Run | Decision::Yield(..) => OwnerState::Away,
+        }
+    }
+}
+
+/// A reason not to use every slot, in words for the owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The word.
+    pub reason: YieldReason,
+    /// What was seen, by which sensor, and when tasks go on.
+    pub says: String,
+}
+
+/// A sensor as the policy knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// What it is called.
+    pub name: String,
+    /// What it looks at.
+    pub topic: Topic,
+    /// What it last saw, and when; none before its first look.
+    pub sight: Option<(Time, Sight)>,
+}
+
+/// The state machine. One for each worker.
+#[derive(Debug)]
+pub struct Policy {
+    rules: Rules,
+    /// Logical processors.
+    cores: f64,
+    slots_in_use: u32,
+    slots: u32,
+    started: Time,
+    now: Time,
+    /// The hour as it was last said, and when that was.
+    hour: (Time, WeekTime),
+    sensors: Vec<Watched>,
+    input: Input,
+    load: Latch,
+    memory: Latch,
+    battery: Latch,
+    program: Latch,
+    switch: Latch,
+    decision: (Time, Decision),
+}
+
+impl Policy {
+    /// Of which nothing was seen yet: no task runs. `sensors` are their names and topics, in the order in which they are
+    /// numbered.
+    pub fn new(rules: Rules, room: &Room, sensors: impl IntoIterator<Item = (String, Topic)>, now: Time) -> Self {
+        let s = Span::from_secs_f64;
+        let latch = |on_after_s, off_after_s| Latch::new(now, s(on_after_s), s(off_after_s));
+        let (idle, resume) = (s(rules.input.idle_s), s(rules.input.resume_s));
+        let sensors = sensors.into_iter().map(|(name, topic)| Watched { name, topic, sight: None }).collect();
+        Self {
+            cores: f64::from(room.cores.max(1)),
+            slots: rules.slots_idle(room),
+            slots_in_use: rules.slots_in_use(room),
+            started: now,
+            now,
+            hour: (now, WeekTime::new(0, Span::ZERO)),
+            sensors,
+            input: Input::new(idle, resume, rules.patience()),
+            load: latch(rules.load.busy_after_s, rules.load.free_after_s),
+            memory: latch(0.0, rules.memory.free_after_s),
+            battery: latch(0.0, rules.battery.resume_after_s),
+            program: latch(0.0, rules.programs.resume_after_s),
+            switch: latch(0.0, 0.0),
+            decision: (now, Decision::Freeze(YieldReason::StartingUp)),
+            rules,
+        }
+    }
+
+    /// A sensor has seen something else than before.
+    pub fn saw(&mut self, now: Time, sensor: usize, sight: Sight) {
+        self.advance(now);
+        let now = self.now;
+        let Some(watched) = self.sensors.get_mut(sensor) else { return };
+        watched.sight = Some((now, sight));
+        let topic = watched.topic;
+        if !self.rules.heeds(topic) {
+            return;
+        }
+        match topic {
+            Topic::Input => {
+                let (newest, blind) = (self.newest_input().map(|(idle, _)| idle), self.blind(topic).is_some());
+                self.input.seen(now, newest, blind);
+            }
+            Topic::Load => self.load.pull(now, self.load_pull()),
+            Topic::Memory => self.memory.pull(now, self.memory_pull()),
+            Topic::Power => self.battery.pull(now, self.battery_pull()),
+            Topic::Programs => self.program.pull(now, self.presence_pull(topic)),
+            Topic::Switch => self.switch.pull(now, self.presence_pull(topic)),
+        }
+    }
+
+    /// What tasks may do from now on, at this hour of the week.
+    pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
+        self.advance(now);
+        self.hour = (self.now, hour);
+        let decision = self.weigh();
+        if decision != self.decision.1 {
+            self.decision = (self.now, decision);
+        }
+        decision
+    }
+
+    /// What was decided last, and since when that has been so.
+    pub fn decided(&self) -> (Time, Decision) {
+        self.decision
+    }
+
+    /// When [`Self::decide`] is to be asked again if no sensor sees anything new: before that, the answer stays as it is.
+    /// That holds as long as nobody sets the clock; with hours to heed, it is looked at once a minute.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let latches = [&self.load, &self.memory, &self.battery, &self.program, &self.switch];
+        let turns = latches.into_iter().filter_map(Latch::turns_at);
+        let watched = Some(self.started + Span::from_secs_f64(self.rules.first_watch_s));
+        let edge = self.rules.hours.changes_in(self.hour.1);
+        let edge = edge.map(|left| self.hour.0 + left.min(Span::from_secs(60)));
+        let more = [self.input.turns_at(), self.memory_evicts_at(), watched, edge];
+        turns.chain(more.into_iter().flatten()).filter(|at| *at > self.now).min()
+    }
+
+    /// Its sensors, in the order of their numbers.
+    pub fn sensors(&self) -> &[Watched] {
+        &self.sensors
+    }
+
+    fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        self.input.advance(now);
+        for latch in [&mut self.load, &mut self.memory, &mut self.battery, &mut self.program, &mut self.switch] {
+            latch.advance(now);
+        }
+    }
+
+    fn weigh(&self) -> Decision {
+        if let Some(reason) = self.hard().next() {
+            return if self.memory_evicts() { Decision::Evict(reason) } else { Decision::Freeze(reason) };
+        }
+        match self.soft().next() {
+            None => Decision::Run,
+            Some(_) if self.slots_in_use >= self.slots => Decision::Run,
+            Some(reason) if self.slots_in_use == 0 => Decision::Freeze(reason),
+            Some(reason) => Decision::Yield(reason, self.slots_in_use),
+        }
+    }
+
+    /// Reasons that leave no slot.
+    fn hard(&self) -> impl Iterator<Item = YieldReason> {
+        let closed = !self.rules.hours.allow(self.hour.1);
+        [
+            (self.switch.on(), YieldReason::PausedByOwner),
+            (closed, YieldReason::OutsideHours),
+            (self.battery.on(), YieldReason::OnBattery),
+            (self.program.on(), YieldReason::ExclusiveApp),
+            (self.memory.on(), YieldReason::LowMemory),
+            (self.starting_up(), YieldReason::StartingUp),
+        ]
+        .into_iter()
+        .filter_map(|(holds, reason)| holds.then_some(reason))
+    }
+
+    /// Reasons that leave the slots which the owner shares.
+    fn soft(&self) -> impl Iterator<Item = YieldReason> {
+        [(self.input.in_use(), YieldReason::InUse), (self.load.on(), YieldReason::Busy)]
+            .into_iter()
+            .filter_map(|(holds, reason)| holds.then_some(reason))
+    }
+
+    /// Whether a sensor that matters has not looked yet, or input or load were not watched for long enough.
+    fn starting_up(&self) -> bool {
+        let heeded = || self.sensors.iter().filter(|sensor| self.rules.heeds(sensor.topic));
+        let there = |sensor: &Watched| !matches!(sensor.sight, Some((_, Sight::Absent(_))));
+        let watch = Span::from_secs_f64(self.rules.first_watch_s);
+        let watching = self.now < self.started + watch;
+        heeded().any(|sensor| sensor.sight.is_none())
+            || watching && heeded().any(|s| matches!(s.topic, Topic::Input | Topic::Load) && there(s))
+    }
+
+    /// When suspended tasks go because of the memory that they hold.
+    fn memory_evicts_at(&self) -> Option<Time> {
+        let after = limit(self.rules.memory.evict_after_s)?;
+        self.memory.on().then(|| self.memory.turned() + after)
+    }
+
+    fn memory_evicts(&self) -> bool {
+        self.memory_evicts_at().is_some_and(|at| at <= self.now)
+    }
+
+    /// What sensors of this topic see.
+    fn sights(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Sight)> {
+        let of = move |sensor: &&Watched| sensor.topic == topic;
+        self.sensors.iter().filter(of).filter_map(|sensor| sensor.sight.as_ref().map(|(at, s)| (sensor, *at, s)))
+    }
+
+    /// What sensors of this topic have read.
+    fn readings(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Reading)> {
+        self.sights(topic).filter_map(|(sensor, at, sight)| match sight {
+            Sight::Seen(reading) => Some((sensor, at, reading)),
+            Sight::Absent(_) | Sight::Unknown(_) => None,
+        })
+    }
+
+    /// A sensor of this topic that cannot see, and why.
+    fn blind(&self, topic: Topic) -> Option<(&Watched, &str)> {
+        self.sights(topic).find_map(|(sensor, _, sight)| match sight {
+            Sight::Unknown(why) => Some((sensor, why.as_str())),
+            Sight::Seen(_) | Sight::Absent(_) => None,
+        })
+    }
+
+    /// For how long nobody has touched anything, by the sensor that saw the newest input.
+    fn newest_input(&self) -> Option<(Span, &Watched)> {
+        let idle = self.readings(Topic::Input).filter_map(|(sensor, at, reading)| match reading {
+            Reading::Idle(idle) => Some((*idle + self.now.since(at), sensor)),
+            _ => None,
+        });
+        idle.min_by_key(|(idle, _)| *idle)
+    }
+
+    /// The largest load of others that a sensor sees, in processors.
+    fn highest_load(&self) -> Option<(f64, &Watched)> {
+        let load = self.readings(Topic::Load).filter_map(|(sensor, _, reading)| match reading {
+            Reading::Load(load) => Some((*load, sensor)),
+            _ => None,
+        });
+        load.max_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    /// A threshold of the load, in processors.
+    fn processors(&self, part: f64) -> f64 {
+        match self.rules.load.of {
+            Whole::Processor => part,
+            Whole::Host => part * self.cores,
+        }
+    }
+
+    fn load_pull(&self) -> Pull {
+        let (busy, free) = (self.processors(self.rules.load.busy_above), self.processors(self.rules.load.free_below));
+        match self.highest_load() {
+            _ if self.blind(Topic::Load).is_some() => Pull::Force,
+            Some((load, _)) if load.is_nan() || load > busy => Pull::On,
+            Some((load, _)) if load >= free => Pull::Neither,
+            _ => Pull::Off,
+        }
+    }
+
+    /// The least available memory and the highest pressure that sensors see.
+    fn scarcest_memory(&self) -> Option<(f64, f64, &Watched)> {
+        let memory = self.readings(Topic::Memory).filter_map(|(sensor, _, reading)| match reading {
+            Reading::Memory { available, pressure } => Some((*available, *pressure, sensor)),
+            _ => None,
+        });
+        memory.reduce(|(available, pressure, sensor), (a, p, s)| {
+            (available.min(a), pressure.max(p), if a < available { s } else { sensor })
+        })
+    }
+
+    fn memory_pull(&self) -> Pull {
+        let rule = &self.rules.memory;
+        match self.scarcest_memory() {
+            _ if self.blind(Topic::Memory).is_some() => Pull::Force,
+            Some((a, p, _)) if a < rule.available_below || p > rule.pressure_above => Pull::On,
+            Some((a, p, _)) if a > rule.available_above && p < rule.pressure_below.max(f64::MIN_POSITIVE) => Pull::Off,
+            Some(_) => Pull::Neither,
+            None => Pull::Off,
+        }
+    }
+
+    /// The battery that the host runs on, if a sensor sees one: the lowest charge.
+    fn lowest_battery(&self) -> Option<(f64, &Watched)> {
+        let charge = self.readings(Topic::Power).filter_map(|(sensor, _, reading)| match reading {
+            Reading::Battery(charge) => charge.map(|charge| (charge, sensor)),
+            _ => None,
+        });
+        charge.min_by(|(a, _), (b, _)| a.total_cmp(b))
+    }
+
+    fn battery_pull(&self) -> Pull {
+        let least = self.rules.battery.charge_above;
+        match self.lowest_battery() {
+            _ if self.blind(Topic::Power).is_some() => Pull::Force,
+            Some((charge, _)) if charge > least && least < 1.0 => Pull::Off,
+            Some(_) => Pull::On,
+            None => Pull::Off,
+        }
+    }
+
+    /// What a sensor of switches or programs names.
+    fn named(&self, topic: Topic) -> Option<(&str, &Watched)> {
+        self.readings(topic).find_map(|(sensor, _, reading)| match reading {
+            Reading::Paused(Some(what)) | Reading::Program(Some(what)) => Some((what.as_str(), sensor)),
+            _ => None,
+        })
+    }
+
+    fn presence_pull(&self, topic: Topic) -> Pull {
+        match (self.blind(topic), self.named(topic)) {
+            (Some(_), _) => Pull::Force,
+            (None, Some(_)) => Pull::On,
+            (None, None) => Pull::Off,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why the policy decides as it does, in sentences for the owner that name sensors and numbers. Nothing is decided here.
+
+use common::Span;
+use common::host::YieldReason;
+
+use super::{Finding, Policy, Topic, Watched};
+use crate::owner::rules::Whole;
+
+impl Policy {
+    /// Every reason that holds, as it was when [`Self::decide`] was last asked; the one that has the word first.
+    pub fn why(&self) -> Vec<Finding> {
+        let finding = |reason| Finding { reason, says: self.sentence(reason) };
+        self.hard().chain(self.soft()).map(finding).collect()
+    }
+
+    fn sentence(&self, reason: YieldReason) -> String {
+        let rules = &self.rules;
+        match reason {
+            YieldReason::PausedByOwner => self.paused(),
+            YieldReason::OutsideHours => {
+                format!("it is {}, and the owner lets tasks run at these hours: {}", self.hour.1, rules.hours)
+            }
+            YieldReason::OnBattery => self.on_battery(),
+            YieldReason::ExclusiveApp => self.exclusive(),
+            YieldReason::LowMemory => self.low_memory(),
+            YieldReason::StartingUp => self.starting(),
+            YieldReason::InUse => self.used() + &self.meanwhile(),
+            YieldReason::Busy => self.busy() + &self.meanwhile(),
+        }
+    }
+
+    /// What to say where a sensor of this topic cannot see.
+    fn unseen(&self, topic: Topic, what: &str) -> Option<String> {
+        let (sensor, why) = self.blind(topic)?;
+        Some(format!("cannot tell {what} ({}: {why}); what cannot be seen counts as the owner's", sensor.name))
+    }
+
+    fn meanwhile(&self) -> String {
+        match self.slots_in_use {
+            0 => String::new(),
+            shared => format!("; meanwhile {shared} of {} slots go on", self.slots),
+        }
+    }
+
+    fn paused(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Switch, "whether the owner paused this worker") {
+            return says;
+        }
+        let switch = self.named(Topic::Switch).map_or("a switch", |(what, _)| what);
+        format!("the owner paused this worker ({switch}); `deskgrid worker resume` ends a pause")
+    }
+
+    fn on_battery(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Power, "whether this host runs on its battery") {
+            return says;
+        }
+        let rule = &self.rules.battery;
+        let wanted = match rule.charge_above {
+            least if least < 1.0 => format!("with mains, or a charge above {}", per_cent(least)),
+            _ => "with mains".to_owned(),
+        };
+        let after = Span::from_secs_f64(rule.resume_after_s);
+        match self.lowest_battery() {
+            Some((charge, sensor)) => {
+                let charge = per_cent(charge);
+                format!("on battery, {charge} charged ({}); tasks resume {wanted} for {after}", sensor.name)
+            }
+            None => format!("on battery until a moment ago; tasks resume {wanted} for {after}"),
+        }
+    }
+
+    fn exclusive(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Programs, "which programs run") {
+            return says;
+        }
+        let after = Span::from_secs_f64(self.rules.programs.resume_after_s);
+        match self.named(Topic::Programs) {
+            Some((program, sensor)) => {
+                format!(
+                    "{program} runs ({}), which is to have this host; tasks resume {after} after its end",
+                    sensor.name
+                )
+            }
+            None => format!(
+                "a program ran until a moment ago that is to have this host; tasks resume {after} after its end"
+            ),
+        }
+    }
+
+    fn low_memory(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Memory, "how much memory is left") {
+            return says;
+        }
+        let rule = &self.rules.memory;
+        let (above, below) = (per_cent(rule.available_above), per_cent(rule.pressure_below));
+        let after = Span::from_secs_f64(rule.free_after_s);
+        let wanted = format!("tasks resume when more than {above} are, and that is below {below}, for {after}");
+        match self.scarcest_memory() {
+            Some((available, pressure, sensor)) => {
+                let (available, pressure) = (per_cent(available), per_cent(pressure));
+                let name = &sensor.name;
+                format!(
+                    "{available} of the memory are available, and programs wait for it {pressure} of the time ({name}); {wanted}"
+                )
+            }
+            None => format!("memory was short until a moment ago; {wanted}"),
+        }
+    }
+
+    fn starting(&self) -> String {
+        let unseen = |sensor: &&Watched| self.rules.heeds(sensor.topic) && sensor.sight.is_none();
+        let names: Vec<&str> = self.sensors.iter().filter(unseen).map(|sensor| sensor.name.as_str()).collect();
+        let watch = Span::from_secs_f64(self.rules.first_watch_s);
+        match names.as_slice() {
+            [] => format!("this host is watched for {watch} before tasks may run"),
+            names => format!("not every sensor has looked yet ({})", names.join(", ")),
+        }
+    }
+
+    fn used(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Input, "whether somebody uses this host") {
+            return says;
+        }
+        let wanted = self.input.wanted(self.now);
+        let idle = self.input.idle(self.now).unwrap_or(Span::ZERO);
+        let ago = Span::from_secs(idle.0 / 1_000_000);
+        match self.newest_input().filter(|(seen, _)| *seen <= idle) {
+            Some((_, sensor)) => {
+                let name = &sensor.name;
+                format!(
+                    "keyboard, mouse or a session was used {ago} ago ({name}); tasks resume after {wanted} without input"
+                )
+            }
+            None => format!("this host counts as used until {ago} ago; tasks resume after {wanted} without input"),
+        }
+    }
+
+    fn busy(&self) -> String {
+        if let Some(says) = self.unseen(Topic::Load, "how much others load this host") {
+            return says;
+        }
+        let rule = &self.rules.load;
+        let (load, sensor) = self.highest_load().map_or((0.0, "no sensor"), |(load, s)| (load, s.name.as_str()));
+        let (load, whole) = match rule.of {
+            Whole::Processor => (load, "of one processor"),
+            Whole::Host => (load / self.cores, "of all processors"),
+        };
+        let (load, free, after) = (per_cent(load), per_cent(rule.free_below), Span::from_secs_f64(rule.free_after_s));
+        format!(
+            "other programs use {load} {whole} ({sensor}); tasks resume when that has been below {free} for {after}"
+        )
+    }
+}
+
+fn per_cent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}

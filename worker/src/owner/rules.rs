@@ -1,0 +1,355 @@
+//! What the owner can set of the policy: the `[owner]` section of a worker's configuration, each key with its unit and
+//! default. Parsed once and checked; what follows from it is decided in [`super::policy`].
+
+use std::path::PathBuf;
+
+use common::Span;
+use serde::{Deserialize, Serialize};
+
+use super::policy::hours::Hours;
+use super::sight::Topic;
+
+/// When tasks may run on the owner's host, and how much of it they may have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// How many slots go on while the owner is there by input or load.
+    pub slots_when_active: u32,
+    /// How long a task may be suspended before it is given back, in seconds; 0: for ever.
+    pub evict_after_s: f64,
+    /// How long to watch the host after the worker's start before tasks may run, in seconds.
+    pub first_watch_s: f64,
+    /// At which hours of the week tasks may run; none: always.
+    pub hours: Hours,
+    /// More switches: while one of these files is there, the worker is paused.
+    pub pause_files: Vec<PathBuf>,
+    /// The part of the host's processors that may have a task at a time, above 0 and at most 1.
+    pub cpu_limit: f64,
+    /// The part of the memory that tasks may have together while the owner is away, above 0 and at most 1.
+    pub memory_share_idle: f64,
+    /// The same while the owner is there, from 0 to 1.
+    pub memory_share_in_use: f64,
+    /// The part of its disk that the cache of inputs may take, above 0 and at most 1.
+    pub disk_share: f64,
+    /// Keyboard, mouse, terminals, sessions.
+    pub input: InputRule,
+    /// Processor time of the owner's programs.
+    pub load: LoadRule,
+    /// Memory that the owner's programs need.
+    pub memory: MemoryRule,
+    /// Mains or battery.
+    pub battery: BatteryRule,
+    /// Programs that are to have the host for themselves.
+    pub programs: ProgramsRule,
+}
+
+/// What of keyboard, mouse, terminals and sessions counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InputRule {
+    /// Whether the rule is heeded.
+    pub heed: bool,
+    /// Time without input before tasks start, in seconds.
+    pub idle_s: f64,
+    /// Time without input before suspended tasks go on, in seconds, at most `idle_s`.
+    pub resume_s: f64,
+}
+
+/// What load of others counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadRule {
+    /// Whether the rule is heeded.
+    pub heed: bool,
+    /// Of what the two thresholds are parts.
+    pub of: Whole,
+    /// Tasks are suspended above this.
+    pub busy_above: f64,
+    /// When it has been above for so long, in seconds.
+    pub busy_after_s: f64,
+    /// Tasks go on below this.
+    pub free_below: f64,
+    /// When it has been below for so long, in seconds.
+    pub free_after_s: f64,
+}
+
+/// What a load is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whole {
+    /// One logical processor: 1.5 is one and a half.
+    Processor,
+    /// All logical processors together: 1 is all of them.
+    Host,
+}
+
+/// When memory is short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryRule {
+    /// Whether the rule is heeded.
+    pub heed: bool,
+    /// Tasks are suspended while less than this part of the memory is available.
+    pub available_below: f64,
+    /// They go on when more than this part is.
+    pub available_above: f64,
+    /// Tasks are suspended while programs wait for memory for more than this part of the time.
+    pub pressure_above: f64,
+    /// They go on when it is less than this part.
+    pub pressure_below: f64,
+    /// When both have been well for so long, in seconds.
+    pub free_after_s: f64,
+    /// How long it may be short while tasks are suspended until they are given back, in seconds; 0: for ever.
+    pub evict_after_s: f64,
+}
+
+/// What counts on a battery.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BatteryRule {
+    /// Whether the rule is heeded.
+    pub heed: bool,
+    /// On a battery, tasks run while its charge is above this, from 0 to 1; 1: never.
+    pub charge_above: f64,
+    /// They go on when that, or mains, has lasted for so long, in seconds.
+    pub resume_after_s: f64,
+}
+
+/// Programs that are to have the host for themselves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProgramsRule {
+    /// Whether the rule is heeded.
+    pub heed: bool,
+    /// How long none of them must have run before tasks go on, in seconds.
+    pub resume_after_s: f64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            slots_when_active: 0,
+            evict_after_s: 900.0,
+            first_watch_s: 10.0,
+            hours: Hours::default(),
+            pause_files: Vec::new(),
+            cpu_limit: 1.0,
+            memory_share_idle: 0.75,
+            memory_share_in_use: 0.25,
+            disk_share: 0.25,
+            input: InputRule::default(),
+            load: LoadRule::default(),
+            memory: MemoryRule::default(),
+            battery: BatteryRule::default(),
+            programs: ProgramsRule::default(),
+        }
+    }
+}
+
+impl Default for InputRule {
+    fn default() -> Self {
+        Self { heed: true, idle_s: 180.0, resume_s: 180.0 }
+    }
+}
+
+impl Default for LoadRule {
+    fn default() -> Self {
+        let of = Whole::Processor;
+        Self { heed: true, of, busy_above: 0.5, busy_after_s: 10.0, free_below: 0.25, free_after_s: 60.0 }
+    }
+}
+
+impl Default for MemoryRule {
+    fn default() -> Self {
+        Self {
+            heed: true,
+            available_below: 0.10,
+            available_above: 0.15,
+            pressure_above: 0.20,
+            pressure_below: 0.05,
+            free_after_s: 60.0,
+            evict_after_s: 60.0,
+        }
+    }
+}
+
+impl Default for BatteryRule {
+    fn default() -> Self {
+        Self { heed: true, charge_above: 1.0, resume_after_s: 30.0 }
+    }
+}
+
+impl Default for ProgramsRule {
+    fn default() -> Self {
+        Self { heed: true, resume_after_s: 30.0 }
+    }
+}
+
+/// What slots and memory there are, and what a task may take of the latter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Slots as configured.
+    pub slots: u32,
+    /// Logical processors.
+    pub cores: u32,
+    /// Main memory, in bytes; 0 where it is not known.
+    pub memory: u64,
+    /// What each task may take of it, in bytes; 0 where that has no limit.
+    pub memory_per_task: u64,
+}
+
+impl Rules {
+    /// For a machine that nobody sits at: only switches and hours count. As `configs/worker-dedicated.toml`.
+    pub fn dedicated() -> Self {
+        let mut rules = Self { first_watch_s: 0.0, memory_share_idle: 1.0, disk_share: 1.0, ..Self::default() };
+        rules.memory_share_in_use = 1.0;
+        (rules.input.heed, rules.load.heed, rules.memory.heed) = (false, false, false);
+        (rules.battery.heed, rules.programs.heed) = (false, false);
+        rules
+    }
+
+    /// Whether what is seen of this matters.
+    pub fn heeds(&self, topic: Topic) -> bool {
+        match topic {
+            Topic::Input => self.input.heed,
+            Topic::Load => self.load.heed,
+            Topic::Memory => self.memory.heed,
+            Topic::Power => self.battery.heed,
+            Topic::Programs => self.programs.heed,
+            Topic::Switch => true,
+        }
+    }
+
+    /// How long a task may be suspended.
+    pub fn patience(&self) -> Option<Span> {
+        limit(self.evict_after_s)
+    }
+
+    /// The slots that the host has for tasks while its owner is away: at least one.
+    pub fn slots_idle(&self, room: &Room) -> u32 {
+        let processors = (self.cpu_limit * f64::from(room.cores)).floor() as u32;
+        room.slots.min(processors).min(fitting(self.memory_share_idle, room)).max(1)
+    }
+
+    /// The slots that go on while the owner is there.
+    pub fn slots_in_use(&self, room: &Room) -> u32 {
+        self.slots_when_active.min(self.slots_idle(room)).min(fitting(self.memory_share_in_use, room))
+    }
+
+    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take `limit` at most.
+    pub fn cache_bytes(&self, limit: u64, disk: Option<u64>) -> u64 {
+        disk.map_or(limit, |disk| limit.min((self.disk_share * disk as f64) as u64))
+    }
+
+    /// What is wrong with it, if anything is: the key, and what it should be.
+    ///
+    /// # Errors
+    /// If a value is out of its range, or two do not go together.
+    pub fn check(&self) -> Result<(), String> {
+        let (input, load, memory) = (&self.input, &self.load, &self.memory);
+        for (key, seconds) in [
+            ("evict_after_s", self.evict_after_s),
+            ("first_watch_s", self.first_watch_s),
+            ("load.busy_after_s", load.busy_after_s),
+            ("load.free_after_s", load.free_after_s),
+            ("memory.free_after_s", memory.free_after_s),
+            ("memory.evict_after_s", memory.evict_after_s),
+            ("battery.resume_after_s", self.battery.resume_after_s),
+            ("programs.resume_after_s", self.programs.resume_after_s),
+        ] {
+            held(key, seconds, (0.0..=1e9).contains(&seconds), "from 0 to 1e9 seconds")?;
+        }
+        for (key, part) in [
+            ("memory_share_in_use", self.memory_share_in_use),
+            ("memory.available_below", memory.available_below),
+            ("memory.available_above", memory.available_above),
+            ("memory.pressure_above", memory.pressure_above),
+            ("memory.pressure_below", memory.pressure_below),
+            ("battery.charge_above", self.battery.charge_above),
+        ] {
+            held(key, part, (0.0..=1.0).contains(&part), "from 0 to 1")?;
+        }
+        for (key, part) in [
+            ("cpu_limit", self.cpu_limit),
+            ("memory_share_idle", self.memory_share_idle),
+            ("disk_share", self.disk_share),
+        ] {
+            held(key, part, part > 0.0 && part <= 1.0, "above 0 and at most 1")?;
+        }
+        let (idle, resume) = (input.idle_s, input.resume_s);
+        held("input.resume_s", resume, resume > 0.0 && resume <= idle, "above 0 and at most input.idle_s")?;
+        held("input.idle_s", idle, idle <= 1e9, "at most 1e9 seconds")?;
+        let (busy, free) = (load.busy_above, load.free_below);
+        held("load.busy_above", busy, busy > 0.0 && busy.is_finite(), "above 0")?;
+        held("load.free_below", free, free > 0.0 && free <= busy, "above 0 and at most load.busy_above")?;
+        let above = memory.available_above;
+        held("memory.available_above", above, above >= memory.available_below, "at least memory.available_below")?;
+        let below = memory.pressure_below;
+        held("memory.pressure_below", below, below <= memory.pressure_above, "at most memory.pressure_above")
+    }
+}
+
+fn held(key: &str, value: f64, holds: bool, wanted: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("owner.{key} is {value}, and must be {wanted}")) }
+}
+
+/// How many tasks fit in this part of the memory; where tasks have no limit, nothing can be said.
+fn fitting(share: f64, room: &Room) -> u32 {
+    if room.memory == 0 || room.memory_per_task == 0 {
+        return u32::MAX;
+    }
+    (share * room.memory as f64 / room.memory_per_task as f64) as u32
+}
+
+/// A time after which something ends; 0 is never.
+pub(super) fn limit(seconds: f64) -> Option<Span> {
+    (seconds > 0.0).then(|| Span::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_no_more_than_processors_and_memory_allow_and_never_none() {
+        let room = Room { slots: 8, cores: 8, memory: 16 << 30, memory_per_task: 0 };
+        let rules = Rules { slots_when_active: 4, ..Rules::default() };
+        assert_eq!((rules.slots_idle(&room), rules.slots_in_use(&room)), (8, 4));
+        let half = Rules { cpu_limit: 0.5, ..rules.clone() };
+        assert_eq!((half.slots_idle(&room), half.slots_in_use(&room)), (4, 4));
+        let little = Rules { cpu_limit: 0.01, ..rules.clone() };
+        assert_eq!((little.slots_idle(&room), little.slots_in_use(&room)), (1, 1));
+        // Three quarters of 16 GiB hold six tasks of 2 GiB, a quarter two.
+        let limited = Room { memory_per_task: 2 << 30, ..room };
+        assert_eq!((rules.slots_idle(&limited), rules.slots_in_use(&limited)), (6, 2));
+        let unknown = Room { memory: 0, ..limited };
+        assert_eq!((rules.slots_idle(&unknown), rules.slots_in_use(&unknown)), (8, 4));
+        assert_eq!(Rules::default().slots_in_use(&room), 0);
+        assert_eq!(rules.cache_bytes(100, Some(200)), 50);
+        assert_eq!((rules.cache_bytes(100, Some(1_000)), rules.cache_bytes(100, None)), (100, 100));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_by_its_key() {
+        type Spoil = fn(&mut Rules);
+        let cases: [(&str, Spoil); 9] = [
+            ("owner.cpu_limit", |r| r.cpu_limit = 0.0),
+            ("owner.cpu_limit", |r| r.cpu_limit = f64::NAN),
+            ("owner.evict_after_s", |r| r.evict_after_s = -1.0),
+            ("owner.input.resume_s", |r| r.input.resume_s = 181.0),
+            ("owner.load.free_below", |r| r.load.free_below = 0.6),
+            ("owner.load.busy_above", |r| r.load.busy_above = f64::INFINITY),
+            ("owner.memory.available_above", |r| r.memory.available_above = 0.05),
+            ("owner.memory.pressure_below", |r| r.memory.pressure_below = 0.9),
+            ("owner.battery.charge_above", |r| r.battery.charge_above = 1.5),
+        ];
+        for (key, spoil) in cases {
+            let mut rules = Rules::default();
+            assert_eq!(rules.check(), Ok(()));
+            spoil(&mut rules);
+            let error = rules.check().unwrap_err();
+            assert!(error.starts_with(key) && error.contains("must be"), "{error}");
+        }
+        assert_eq!(Rules::dedicated().check(), Ok(()));
+    }
+}
