@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
+use common::host::Confinement;
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::Connection;
@@ -24,8 +25,9 @@ use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
+use crate::confinement::{self, InForce};
 use crate::machine::{Ending, Event};
-use crate::os::{self, Launch, Launcher, Process, Report, Status, files};
+use crate::os::{self, Confines, Launch, Launcher, Process, Report, Status, files};
 use crate::spool::blobs::Blobs;
 use capture::Capture;
 use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
@@ -61,6 +63,7 @@ pub(crate) struct Workshop {
     master: watch::Receiver<Option<Connection>>,
     root: PathBuf,
     config: Config,
+    force: InForce,
     serial: AtomicU64,
 }
 
@@ -79,10 +82,14 @@ impl Workshop {
         blobs: Arc<Blobs>,
         master: watch::Receiver<Option<Connection>>,
         config: Config,
+        force: InForce,
     ) -> io::Result<Self> {
         empty(&root)?;
         link::files::private_dir(&root)?;
-        Ok(Self { launcher, cache, blobs, master, root, config, serial: AtomicU64::new(0) })
+        if force.most == Confinement::Account {
+            confinement::open_way(&root)?;
+        }
+        Ok(Self { launcher, cache, blobs, master, root, config, force, serial: AtomicU64::new(0) })
     }
 
     /// A place for the next attempt, never used before.
@@ -122,6 +129,10 @@ impl Workshop {
             Ok(wanted) => wanted,
             Err(why) => return not_started(why),
         };
+        let confines = match self.force.confines(command.confinement, command.network) {
+            Ok(confines) => confines,
+            Err(why) => return not_started(why),
+        };
         if let Err(error) = files::make_private_dir(dir) {
             return not_started(format!("its directory cannot be made: {error}"));
         }
@@ -152,7 +163,7 @@ impl Workshop {
             Some(Order::Start) => {}
             _ => return Err(Dropped),
         }
-        let launch = self.launch(&command, dir);
+        let launch = self.launch(&command, dir, confines);
         let process = match self.launcher.launch(&launch, command.keep_stdout, command.keep_stderr).await {
             Ok(process) => process,
             Err(error) => return not_started(format!("the worker's helper process failed: {error}")),
@@ -203,7 +214,7 @@ impl Workshop {
         Ok(here)
     }
 
-    fn launch(&self, command: &Command, dir: &Path) -> Launch {
+    fn launch(&self, command: &Command, dir: &Path, confines: Confines) -> Launch {
         let home = dir.to_string_lossy().into_owned();
         let progress = dir.join(PROGRESS_FILE).to_string_lossy().into_owned();
         let ours = [
@@ -224,6 +235,7 @@ impl Workshop {
             dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
             limits: self.config.limits(),
+            confines,
         }
     }
 
@@ -259,15 +271,16 @@ impl Workshop {
         if let Some(keeper) = keeper.filter(|_| save) {
             keeper.finish().await;
         }
-        let (status, cpu) = match end {
-            End::Tree(status, cpu) => (status, cpu),
+        let (status, cpu, over) = match end {
+            End::Tree(status, cpu, over) => (status, cpu, over),
             End::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
             End::Dropped => return Err(Dropped),
         };
-        let outcome = match status {
-            Status::Exited(0) => Outcome::Succeeded,
-            Status::Exited(code) => Outcome::Exited(code),
-            Status::Signalled(signal) => Outcome::Signalled(signal),
+        let outcome = match (over, status) {
+            (Some(over), _) => Outcome::OverLimit(over),
+            (None, Status::Exited(0)) => Outcome::Succeeded,
+            (None, Status::Exited(code)) => Outcome::Exited(code),
+            (None, Status::Signalled(signal)) => Outcome::Signalled(signal),
         };
         Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
     }
@@ -321,8 +334,8 @@ async fn until_dropped(orders: &mut UnboundedReceiver<Order>) {
 
 /// How the command's time ended.
 enum End {
-    /// Nothing of its tree is left.
-    Tree(Status, Span),
+    /// Nothing of its tree is left. With the limit that ended it, if one did.
+    Tree(Status, Span, Option<String>),
     /// It never began.
     NotStarted(String),
     /// As [`End::Tree`], and nobody wants to know.
@@ -337,7 +350,7 @@ async fn drive(process: &mut Process, keeper: Option<&Keeper>, orders: &mut Unbo
             report = process.report() => match report {
                 Report::Frozen => keeper.into_iter().for_each(Keeper::frozen),
                 _ if dropped => return (End::Dropped, false),
-                Report::Ended { status, cpu } => return (End::Tree(status, cpu), save),
+                Report::Ended { status, cpu, over } => return (End::Tree(status, cpu, over), save),
                 Report::NotStarted(why) => return (End::NotStarted(why), false),
             },
             order = orders.recv(), if open => match order {

@@ -222,6 +222,8 @@ mod tests {
             memory_mib: 1,
             os: "linux".into(),
             confinement: Confinement::Process,
+            confinement_most: Confinement::Landlock,
+            network: true,
         };
         HostView {
             id: HostId(number),

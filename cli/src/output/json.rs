@@ -488,6 +488,8 @@ mod tests {
             memory_mib: 8_192,
             os: "linux x86_64".into(),
             confinement: Confinement::Process,
+            confinement_most: Confinement::Landlock,
+            network: true,
         };
         let view = HostView {
             id: HostId(1),

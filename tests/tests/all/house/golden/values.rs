@@ -87,6 +87,8 @@ fn facts() -> HostFacts {
         memory_mib: 16_000,
         os: "linux x86_64".into(),
         confinement: Confinement::Process,
+        confinement_most: Confinement::Landlock,
+        network: true,
     }
 }
 
