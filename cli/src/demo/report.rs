@@ -252,6 +252,7 @@ mod tests {
             ran: Span::from_secs(to - from),
             cpu: Span::from_secs(1),
             suspended: Span::ZERO,
+            suspended_since: None,
             exit_code: None,
             reason: None,
             started_from: None,
