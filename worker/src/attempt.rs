@@ -6,6 +6,7 @@
 mod capture;
 pub(crate) mod checkpoint;
 mod collect;
+mod disk;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -32,6 +33,7 @@ use crate::spool::blobs::Blobs;
 use capture::Capture;
 use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, Wanted};
+use disk::DiskLimits;
 
 /// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
@@ -254,7 +256,8 @@ impl Workshop {
         let mut err = Capture::new(process.stderr.take(), dir.with_added_extension("err"), limit);
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
-            let end = drive(&mut process, keeper.as_ref(), orders);
+            let over = self.disk_limits().until_exceeded(dir.to_owned());
+            let end = drive(&mut process, keeper.as_ref(), orders, over);
             tokio::pin!(pumps, end);
             let (end, pumped) = tokio::select! {
                 biased;
@@ -285,6 +288,11 @@ impl Workshop {
         Ok(self.gather(outcome, cpu, (out, err), dir, wanted).await)
     }
 
+    fn disk_limits(&self) -> DiskLimits {
+        let (bytes, files) = self.config.disk_limits();
+        DiskLimits { bytes, files }
+    }
+
     /// What the attempt left.
     async fn gather(
         &self,
@@ -308,8 +316,11 @@ impl Workshop {
         }
         if !wanted.is_empty() {
             let (blobs, limit, dir) = (Arc::clone(&self.blobs), self.config.output_limit_bytes, dir.to_owned());
-            let succeeded = ending.outcome.success();
-            let work = move || wanted.collect(&dir, &blobs, limit, succeeded);
+            let (succeeded, disk) = (ending.outcome.success(), self.disk_limits());
+            let work = move || match disk.exceeded(&dir) {
+                Some(why) => Collected { files: Vec::new(), problem: succeeded.then_some(Outcome::OverLimit(why)) },
+                None => wanted.collect(&dir, &blobs, limit, succeeded),
+            };
             let collected = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Collected {
                 files: Vec::new(),
                 problem: Some(Outcome::BadOutput(format!("the outputs could not be collected: {panic}"))),
@@ -342,17 +353,28 @@ enum End {
     Dropped,
 }
 
-/// Passes orders on until the tree has ended. Says also whether its state is to be saved then.
-async fn drive(process: &mut Process, keeper: Option<&Keeper>, orders: &mut UnboundedReceiver<Order>) -> (End, bool) {
-    let (mut dropped, mut open, mut save) = (false, true, false);
+/// Passes orders on until the tree has ended, and ends it if it takes too much. Says also whether its state is to be
+/// saved then.
+async fn drive(
+    process: &mut Process,
+    keeper: Option<&Keeper>,
+    orders: &mut UnboundedReceiver<Order>,
+    too_much: impl Future<Output = String>,
+) -> (End, bool) {
+    let (mut dropped, mut open, mut save, mut taken) = (false, true, false, None);
+    tokio::pin!(too_much);
     loop {
         tokio::select! {
             report = process.report() => match report {
                 Report::Frozen => keeper.into_iter().for_each(Keeper::frozen),
                 _ if dropped => return (End::Dropped, false),
-                Report::Ended { status, cpu, over } => return (End::Tree(status, cpu, over), save),
+                Report::Ended { status, cpu, over } => return (End::Tree(status, cpu, taken.or(over)), save),
                 Report::NotStarted(why) => return (End::NotStarted(why), false),
             },
+            why = &mut too_much, if taken.is_none() => {
+                taken = Some(why);
+                process.order(os::Order::Kill);
+            }
             order = orders.recv(), if open => match order {
                 Some(Order::Tree(order)) => {
                     process.order(order);

@@ -131,6 +131,12 @@ impl Config {
         }
     }
 
+    /// What each task's directory may hold, in bytes and in files.
+    pub(crate) fn disk_limits(&self) -> (Option<u64>, Option<u64>) {
+        let some = |n| if n == 0 { None } else { Some(n) };
+        (some(self.disk_limit_bytes), some(self.disk_files_limit))
+    }
+
     pub(crate) fn owner_poll(&self) -> Duration {
         Duration::from_millis(self.owner_poll_ms.max(1))
     }
