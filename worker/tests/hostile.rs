@@ -195,11 +195,14 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
     let compute = "set -e; mkdir d; seq 1000 | sort -n | tail -1 > d/last; ln d/last d/again; mv d/again here; \
                    cat here /etc/passwd > /dev/null; echo x > \"$HOME/y\"; mktemp > /dev/null; ls /proc/self/fd > /dev/null; \
                    (head -c 100 /dev/urandom | wc -c) >&2; cat d/last";
+    let powerless = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status";
     let exited = |code| Outcome::Exited(code);
+    let confined = if level == Confinement::Process { exited(1) } else { Outcome::Succeeded };
     let mut index = 1_000;
     for (argv, network, expected, said) in [
         (["/bin/sh", "-c", compute], false, Outcome::Succeeded, "1000\n"),
         (["sh", "-c", "echo out; exit 7"], false, exited(7), "out\n"),
+        (["sh", "-c", powerless], false, confined, ""),
         (["sh", "-c", "kill -SEGV $$"], false, Outcome::Signalled(11), ""),
         (connects, true, Outcome::Succeeded, ""),
         (connects, false, if level == Confinement::Process { Outcome::Succeeded } else { exited(1) }, ""),
