@@ -66,8 +66,8 @@ impl Scheduler {
             return;
         }
         let needs = job.rules.needs;
-        let takes = |host: &&Box<Host>| host.takes_work() && needs.missing(host.offers).is_none();
-        let Some(host) = self.hosts.table.get(&id).filter(takes) else { return };
+        let takes = |host: &Host| host.takes_work() && needs.missing(host.offers).is_none();
+        let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
         let slots = u64::from(host.slots);
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
