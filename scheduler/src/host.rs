@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
-use common::host::{OwnerState, YieldReason};
+use common::host::{Offers, OwnerState, YieldReason};
+use common::job::Needs;
 use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, Time};
 
@@ -22,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
+    /// What it has for jobs that ask for it.
+    pub(crate) offers: Offers,
     pub(crate) owner: OwnerState,
     pub(crate) presence: Presence,
     pub(crate) liveness: Liveness,
@@ -148,6 +151,7 @@ impl Host {
             id,
             slots: 0,
             speed: Speed::REFERENCE,
+            offers: Offers::default(),
             record: None,
             habit: Habit::default(),
             temper: Temper::COMMON,
@@ -348,6 +352,12 @@ impl Index {
 }
 
 impl Hosts {
+    /// Whether the host offers what is needed.
+    pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
+        // Most jobs need nothing: not worth a search.
+        needs == Needs::default() || self.table.get(&id).is_some_and(|host| needs.missing(host.offers).is_none())
+    }
+
     /// The host, made if it is not there.
     pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
         self.table.entry(id, || Host::awaited(id, now))

@@ -16,6 +16,7 @@
 mod attempt;
 mod cache;
 mod config;
+mod confinement;
 pub mod control;
 mod error;
 mod facts;
@@ -30,6 +31,7 @@ mod spool;
 mod worker;
 
 pub use config::Config;
+pub use confinement::{Choice, Network};
 pub use error::WorkerError;
 pub use owner::pause::PAUSE_FILE;
 pub use worker::run;

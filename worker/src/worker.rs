@@ -22,11 +22,12 @@ use tokio::time::Instant;
 use crate::attempt::{Order, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::confinement::{InForce, Network};
 use crate::control::{self, Question, Shown};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
-use crate::os::{self, Launcher};
+use crate::os;
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
 use crate::owner::{self, Sighted, hour};
@@ -121,13 +122,15 @@ pub async fn run(
     let dir = dir.canonicalize().map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
-    let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
+    let (force, launcher, traces) = InForce::settle(&dir, &config).await?;
+    force.announce();
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, facts::disk_bytes(&dir));
     let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join("attempts");
-    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone());
+    let (level, most, network) = (force.level, force.most, force.network != Network::Never);
+    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     let (name, slots) = (identity.link.name.clone(), config.slots_here());
     let mut facts =
@@ -136,6 +139,7 @@ pub async fn run(
     let room =
         Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
     facts.slots = config.owner.slots_idle(&room);
+    (facts.confinement, facts.confinement_most, facts.network) = (level, most, network);
     tracing::info!(?facts, "this host");
     let gauge = Gauge::new(facts.slots, facts.cores);
     let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
@@ -181,6 +185,7 @@ pub async fn run(
     };
     let result = Box::pin(shell.run(inputs, shutdown)).await;
     session.abort();
+    drop(traces);
     result
 }
 

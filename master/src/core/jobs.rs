@@ -57,6 +57,8 @@ pub(crate) struct LiveAttempt {
     pub(crate) state: AttemptState,
     /// Why it is suspended, if it is.
     pub(crate) reason: Option<String>,
+    /// Since when it has been suspended, if it is.
+    pub(crate) suspended_since: Option<Time>,
     /// Run time as last heard.
     pub(crate) ran: Span,
     /// Time suspended, this time included.
@@ -80,7 +82,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
     let suspended = live.suspended + live.suspended_since.map_or(Span::ZERO, |since| now.since(since));
-    LiveAttempt { state, reason, ran: live.ran, suspended }
+    LiveAttempt { state, reason, suspended_since: live.suspended_since, ran: live.ran, suspended }
 }
 
 impl Core {

@@ -22,6 +22,8 @@ fn report() -> Report {
         memory_mib: 1,
         os: "test".to_owned(),
         confinement: Confinement::Process,
+        confinement_most: Confinement::Process,
+        network: true,
     };
     let room = Room { slots: 3, cores: 3, memory: 0, memory_per_task: 0 };
     let policy = Policy::new(Rules::dedicated(), &room, [], Time(0));

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
 
 use crate::host::{Host, Hosts};
@@ -111,7 +112,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) job: &'a Job,
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
     /// Tasks of the job that wait for a first or another attempt.
     fn waiting(&self) -> u64 {
         self.job.waiting() + self.job.wishes.primaries()
@@ -130,6 +131,23 @@ impl Scene<'_> {
     /// Work of one task, in seconds on a host of speed 1, where it is known.
     fn work_s(&self) -> Option<f64> {
         self.job.task_work_s()
+    }
+
+    /// What hosts must offer.
+    fn needs(&self) -> Needs {
+        self.job.rules.needs
+    }
+
+    /// The ready hosts that offer what the job needs, the one ready for longest first.
+    pub(crate) fn ready_by_since(&self) -> impl Iterator<Item = HostId> + use<'a> {
+        let (hosts, needs) = (self.hosts, self.needs());
+        hosts.index.ready.by_since().filter(move |id| hosts.offer(*id, needs))
+    }
+
+    /// The same, the fastest first.
+    pub(crate) fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + use<'a> {
+        let (hosts, needs) = (self.hosts, self.needs());
+        hosts.index.ready.by_speed().filter(move |(_, id)| hosts.offer(*id, needs))
     }
 
     /// How long a task takes on a free slot of this speed, the start included.

@@ -2,6 +2,7 @@
 
 mod availability;
 mod checkpoints;
+mod confinement;
 mod control;
 mod demo;
 mod errors;

@@ -23,6 +23,13 @@ pub(crate) fn names_of(meta: &Metadata) -> u64 {
     meta.nlink()
 }
 
+/// How much disk it takes, in bytes.
+pub(crate) fn disk_of(meta: &Metadata) -> u64 {
+    /// What the system counts in, whatever the file system does.
+    const BLOCK: u64 = 512;
+    meta.blocks() * BLOCK
+}
+
 /// Whether its owner may execute the file.
 pub(crate) fn is_executable(meta: &Metadata) -> bool {
     meta.permissions().mode() & 0o100 != 0
@@ -52,6 +59,12 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()>
 /// Makes a directory that only this user may enter, and that was not there before.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
+}
+
+/// Lets other accounts pass through a directory, though not look around in it: every file and directory beside the way
+/// is for this user alone.
+pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o711))
 }
 
 /// Makes a file of this user's that was not there before.
