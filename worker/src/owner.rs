@@ -1,6 +1,7 @@
 //! What tells whether the owner wants the host. Each sensor looks from a thread of its own, so that a slow one holds up
 //! neither the others nor the worker.
 
+pub mod sensors;
 pub mod sight;
 
 use std::io;

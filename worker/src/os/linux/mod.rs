@@ -28,8 +28,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
-pub(crate) use load::load;
+pub(crate) use load::{Accounts, load};
 pub(crate) use spawner::spawner_main;
+pub(crate) use sys::close_inherited;
 pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;
