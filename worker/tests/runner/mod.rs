@@ -3,11 +3,17 @@
 
 /// Lists the tests, or runs those that the arguments name.
 pub(crate) fn run<T>(args: &[String], tests: &[(&str, T)], each: impl Fn(&T)) {
-    let list = args.iter().any(|a| a == "--list");
-    let filters: Vec<&String> = args.iter().filter(|a| !a.starts_with('-')).collect();
-    for (name, test) in tests.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(*f)))
-    {
-        if list {
+    let asked = |flag: &str| args.iter().any(|a| a == flag);
+    // No test is ignored; nextest asks for those apart.
+    if asked("--ignored") {
+        return;
+    }
+    let value = |at: usize| at > 0 && args[at - 1] == "--format";
+    let filters: Vec<&String> =
+        args.iter().enumerate().filter(|(at, a)| !a.starts_with('-') && !value(*at)).map(|(_, a)| a).collect();
+    let wanted = |name: &str, filter: &str| if asked("--exact") { name == filter } else { name.contains(filter) };
+    for (name, test) in tests.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| wanted(name, f))) {
+        if asked("--list") {
             println!("{name}: test");
             continue;
         }

@@ -116,9 +116,8 @@ impl Sensor for Logind {
         let pause = self.every.max(pause);
         match (&self.runtime, &self.connection) {
             (Ok(runtime), Some(connection)) => runtime.block_on(async {
-                // What still comes in after the last answer is no news.
-                tokio::time::sleep(SETTLE).await;
-                let _ = tokio::time::timeout(pause, connection.monitor_activity()).await;
+                let news = tokio::time::timeout(pause, connection.monitor_activity());
+                let _ = tokio::join!(news, tokio::time::sleep(SETTLE));
             }),
             _ => thread::sleep(pause),
         }

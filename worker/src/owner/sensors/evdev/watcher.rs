@@ -2,12 +2,11 @@
 //! what the events were, and tells that time to the worker. It ends when the worker does.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,10 +65,10 @@ struct Device {
 
 struct Watcher<'a> {
     places: Places,
-    worker: &'a UnixStream,
+    worker: &'a File,
     devices: BTreeMap<String, Device>,
     news: Option<OwnedFd>,
-    said: Devices,
+    said: Option<Devices>,
     rested: Time,
     scanned: Time,
 }
@@ -78,11 +77,10 @@ struct Watcher<'a> {
 ///
 /// # Errors
 /// If the worker cannot be told, which is its end.
-pub(super) fn watch(places: Places, worker: &UnixStream) -> io::Result<()> {
+pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
     let news = listen(&places);
     let (rested, scanned) = (Time(0), Time(0));
-    let mut watcher =
-        Watcher { places, worker, devices: BTreeMap::new(), news, said: Devices::default(), rested, scanned };
+    let mut watcher = Watcher { places, worker, devices: BTreeMap::new(), news, said: None, rested, scanned };
     watcher.scan()?;
     while watcher.step()? {}
     Ok(())
@@ -198,10 +196,10 @@ impl Watcher<'_> {
             }
         }
         seen.watched = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
-        if seen == self.said {
+        if self.said.as_ref() == Some(&seen) {
             return Ok(());
         }
-        self.said = seen.clone();
+        self.said = Some(seen.clone());
         self.tell(&Word::Devices(seen))
     }
 
