@@ -16,6 +16,17 @@ use crate::process::{Output, Started, clean, eventually};
 /// How long a master or worker may take until it is there.
 const STARTUP: Duration = Duration::from_secs(30);
 
+/// Whoever uses this machine is no owner of a test's host.
+const NO_SENSORS: &str = "
+[sensors]
+evdev = \"off\"
+logind = \"off\"
+x11 = \"off\"
+load = \"off\"
+memory = \"off\"
+power = \"off\"
+";
+
 /// Times short enough that a test sees a lease run out.
 const FAST_MASTER: &str = "\
 heartbeat = \"500ms\"
@@ -240,7 +251,7 @@ impl WorkerSetup<'_> {
         self
     }
 
-    /// With this configuration.
+    /// With this configuration. Without a table `[sensors]` nothing looks for an owner.
     pub fn config(mut self, toml: &str) -> Self {
         toml.clone_into(&mut self.config);
         self
@@ -251,7 +262,10 @@ impl WorkerSetup<'_> {
     /// # Panics
     /// If the master does not get to know it.
     pub fn start(self) {
-        let Self { grid, name, slots, config } = self;
+        let Self { grid, name, slots, mut config } = self;
+        if !config.contains("[sensors]") {
+            config.push_str(NO_SENSORS);
+        }
         let file = grid.file(&format!("{name}.toml"), config);
         let mut command = grid.command(&name);
         command

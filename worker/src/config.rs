@@ -46,6 +46,10 @@ pub struct Config {
     pub reconnect_base_ms: u64,
     /// The largest such bound, in milliseconds.
     pub reconnect_cap_ms: u64,
+    /// For how long nobody may have touched anything before tasks run, in milliseconds.
+    pub idle_ms: u64,
+    /// What looks for the owner.
+    pub sensors: crate::owner::sensors::SensorsConfig,
 }
 
 impl Default for Config {
@@ -67,6 +71,8 @@ impl Default for Config {
             open_files_limit: 0,
             reconnect_base_ms: 100,
             reconnect_cap_ms: 30_000,
+            idle_ms: 180_000,
+            sensors: crate::owner::sensors::SensorsConfig::default(),
         }
     }
 }

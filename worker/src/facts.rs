@@ -43,8 +43,13 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
         cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         memory_mib,
         os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
-        confinement: Confinement::Process,
+        confinement: confinement(),
     }
+}
+
+/// How well tasks are confined here.
+pub fn confinement() -> Confinement {
+    Confinement::Process
 }
 
 fn shorten(mut name: String) -> String {

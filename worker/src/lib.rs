@@ -29,4 +29,5 @@ mod worker;
 
 pub use config::Config;
 pub use error::WorkerError;
+pub use facts::confinement;
 pub use worker::{PAUSE_FILE, run};

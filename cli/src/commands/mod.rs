@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod cat;
+mod doctor;
 mod fetch;
 mod host;
 mod job;
@@ -9,6 +10,8 @@ mod login;
 mod master;
 mod policy;
 mod reproduce;
+#[cfg(unix)]
+mod service;
 mod simulate;
 mod submit;
 mod task;
@@ -32,6 +35,8 @@ use crate::state::StateDir;
 pub(crate) struct Context {
     /// Where state lies.
     pub state: StateDir,
+    /// Where the user says that it lies, if he does.
+    pub given_dir: Option<std::path::PathBuf>,
     /// How to print.
     pub out: Output,
 }
@@ -45,7 +50,8 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
     logs::start(&global, serving);
-    let context = Context { state: StateDir::find(global.dir.as_deref())?, out: Output::new(&global) };
+    let state = StateDir::find(global.dir.as_deref())?;
+    let context = Context { state, out: Output::new(&global), given_dir: global.dir };
     let runtime = runtime(&command)?;
     let result = runtime.block_on(dispatch(&context, command));
     // A thread that still reads a terminal or a slow disk must not hold up the end.
@@ -59,6 +65,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
+        #[cfg(unix)]
+        Command::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
+        #[cfg(unix)]
+        Command::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
+        Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,

@@ -25,6 +25,17 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The master's machine.
 const MASTER: &str = "master";
 
+/// Nothing looks for an owner.
+const NO_SENSORS: &str = "\
+[sensors]
+evdev = \"off\"
+logind = \"off\"
+x11 = \"off\"
+load = \"off\"
+memory = \"off\"
+power = \"off\"
+";
+
 /// The temporary directory and every process in it.
 #[derive(Debug)]
 pub(super) struct Grid {
@@ -89,11 +100,13 @@ impl Grid {
     /// If one of them does not come up.
     pub(super) async fn start_workers(&mut self, session: &Session, count: u32) -> Result<(), Failure> {
         let token = token(session, count).await?.to_string();
+        let settings = self.settings()?;
         for number in 1..=count {
             let name = host_name(number);
             let words =
                 ["worker", "start", "--master", session.master(), "--join", &token, "--name", &name, "--slots", "1"];
-            self.spawn(&name, &words.map(str::to_owned))?;
+            let config = ["--config", &settings].map(str::to_owned);
+            self.spawn(&name, &[&words.map(str::to_owned)[..], &config].concat())?;
         }
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
@@ -105,6 +118,13 @@ impl Grid {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Err(late("not every worker"))
+    }
+
+    /// The workers' settings: whoever watches the demo is not the owner of its hosts.
+    fn settings(&self) -> Result<String, Failure> {
+        let file = self.root().join("worker.toml");
+        std::fs::write(&file, NO_SENSORS).map_err(|error| Failure::io("cannot write the demo's settings", &error))?;
+        Ok(file.display().to_string())
     }
 
     /// Never ends while all is well; when a process ends that should not, says so.

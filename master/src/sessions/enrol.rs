@@ -37,7 +37,7 @@ async fn answer(state: &State, request: Enrol) -> Result<Result<EnrolReply, Refu
         return Ok(Err(refusal));
     }
     if request.csr.is_empty() {
-        let now = state.core.ask(|core| core.now()).await.map_err(stopped)?;
+        let now = state.core.ask(|core| Ok(core.now())).await.map_err(stopped)?;
         return Ok(Ok(EnrolReply::Here { versions: Versions::ours(), now }));
     }
     if !good_name(&request.name) {

@@ -11,6 +11,7 @@ mod owner;
 mod processes;
 mod record;
 mod research;
+mod service;
 
 use std::time::Duration;
 
