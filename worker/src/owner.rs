@@ -1,6 +1,7 @@
 //! What tells whether the owner wants the host. Each sensor looks from a thread of its own, so that a slow one holds up
 //! neither the others nor the worker.
 
+mod glimpse;
 pub mod sensors;
 pub mod sight;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use common::host::{OwnerState, YieldReason};
 use tokio::sync::mpsc::UnboundedSender;
 
+pub(crate) use self::glimpse::Glimpse;
 use crate::os::DirWatch;
 
 /// Something that can be asked whether the owner wants the host.

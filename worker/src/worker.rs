@@ -25,7 +25,8 @@ use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
 use crate::os::{self, Launcher};
-use crate::owner::{self, PauseFile, Sensed, Sensor};
+use crate::owner::sensors::Sighted;
+use crate::owner::{self, Glimpse, PauseFile, Sensed, Sensor};
 use crate::session::{self, Session, Uplink};
 use crate::share::{Gauge, Load, UpTime};
 use crate::spool::blobs::Blobs;
@@ -56,6 +57,7 @@ enum Input {
     Session(Session),
     Spool(Spooled),
     Sensed(Sensed),
+    Sighted(Sighted),
     Beat(Vec<(AttemptId, f32)>),
     Load(Option<Load>),
 }
@@ -75,6 +77,12 @@ impl From<Session> for Input {
 impl From<Spooled> for Input {
     fn from(spooled: Spooled) -> Self {
         Input::Spool(spooled)
+    }
+}
+
+impl From<Sighted> for Input {
+    fn from(sighted: Sighted) -> Self {
+        Input::Sighted(sighted)
     }
 }
 
@@ -119,6 +127,7 @@ pub async fn run(
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
     let sensors: Vec<Box<dyn Sensor>> = vec![Box::new(PauseFile::new(&dir, PAUSE_FILE))];
     let sensed = owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let glimpse = Glimpse::start(&config, &dir, &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
     let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
@@ -130,6 +139,7 @@ pub async fn run(
         spooling,
         tell,
         sensed,
+        glimpse,
         attempts: BTreeMap::new(),
         saved: BTreeMap::new(),
         uplink: None,
@@ -176,6 +186,7 @@ struct Shell {
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<Input>,
     sensed: Vec<OwnerState>,
+    glimpse: Glimpse,
     attempts: BTreeMap<AttemptId, Handle>,
     /// What became of the newest state of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
@@ -199,7 +210,7 @@ impl Shell {
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
         let (mut batch, mut actions, mut leaving) = (Vec::new(), Vec::new(), false);
-        let owner = owner::together(&self.sensed);
+        let owner = self.owner();
         self.machine.step(self.now(), Event::Owner(owner), &mut actions);
         let mut refused = None;
         while !self.may_end() {
@@ -268,7 +279,11 @@ impl Shell {
             Input::Spool(spooled) => self.on_spooled(spooled),
             Input::Sensed(Sensed { sensor, state }) => {
                 self.sensed[sensor] = state;
-                Some(Event::Owner(owner::together(&self.sensed)))
+                Some(Event::Owner(self.owner()))
+            }
+            Input::Sighted(sighted) => {
+                self.glimpse.note(sighted);
+                Some(Event::Owner(self.owner()))
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
@@ -286,6 +301,13 @@ impl Shell {
         }
         if let Some(event) = event {
             self.machine.step(self.now(), event, actions);
+        }
+    }
+
+    fn owner(&self) -> OwnerState {
+        match owner::together(&self.sensed) {
+            OwnerState::Away => self.glimpse.owner(),
+            present => present,
         }
     }
 
