@@ -245,6 +245,7 @@ RestrictSUIDSGID=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
 SystemCallArchitectures=native
 SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
 ";
 
 /// What the host's service has beside that. Namespaces are not restricted, and nothing is mounted over /proc: tasks that

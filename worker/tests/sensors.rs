@@ -195,8 +195,9 @@ fn watcher() -> i32 {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         parent == me && line.starts_with(b"deskgrid-input\0")
     };
-    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(mine).next().expect("a watcher runs")
+    let mut pids =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(mine).expect("a watcher runs")
 }
 
 fn the_watcher_can_do_nothing_else() {

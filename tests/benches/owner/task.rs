@@ -1,8 +1,11 @@
 //! What runs as the tasks: this program itself. A task is three busy processes: one, a child of it, and one that went
 //! away into a session of its own.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::process::Command;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The first argument of a task, and of each of its processes beside the first.
 pub(super) const TASK: &str = "internal-busy-task";
@@ -26,11 +29,25 @@ pub(super) fn is_asked(args: &[String]) -> bool {
     }
 }
 
+/// Steps between two notes of the time: some microseconds.
+const STEPS: u32 = 5_000;
+
+/// Computes, and notes again and again when it did so last.
 fn spin() -> ! {
+    let note = File::create(format!("last-{}", std::process::id())).expect("a task may write in its directory");
     let mut number = 1u64;
     loop {
-        number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        for _ in 0..STEPS {
+            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        note.write_all_at(&monotonic_ns().to_le_bytes(), 0).expect("a task may write in its directory");
     }
+}
+
+/// A clock that all processes read alike, in nanoseconds.
+pub(super) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// One process of a task.
@@ -77,6 +94,14 @@ impl Process {
                 _ => false,
             }
         })
+    }
+
+    /// When a process of the same task noted the time last, by [`monotonic_ns`].
+    pub(super) fn noted_ns(self) -> u64 {
+        let notes = fs::read_dir(format!("/proc/{}/cwd", self.0)).into_iter().flatten().flatten();
+        let notes = notes.filter(|entry| entry.file_name().to_string_lossy().starts_with("last-"));
+        let read = |file: fs::DirEntry| Some(u64::from_le_bytes(fs::read(file.path()).ok()?.try_into().ok()?));
+        notes.filter_map(read).max().unwrap_or(0)
     }
 
     /// Processor time that it has used, in the system's ticks.

@@ -123,8 +123,8 @@ pub struct View {
 /// left behind.
 pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
     let (tell, heard) = mpsc::channel();
-    let view = |eyes: &Box<dyn Sensor>| View { name: eyes.name(), topic: eyes.topic(), sight: overdue(patience) };
-    let mut views: Vec<View> = sensors.iter().map(view).collect();
+    let view = |eyes: &dyn Sensor| View { name: eyes.name(), topic: eyes.topic(), sight: overdue(patience) };
+    let mut views: Vec<View> = sensors.iter().map(|eyes| view(&**eyes)).collect();
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
         let glance = move || drop(tell.send((sensor, eyes.sense())));

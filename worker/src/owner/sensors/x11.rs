@@ -198,24 +198,22 @@ fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
             counters.into_iter().find(|counter| counter.name == COUNTER).map(|counter| counter.counter)
         }
     };
-    let tells = match counter {
-        None => false,
-        Some(counter) => {
-            let value = |ms: u32| sync::Int64 { hi: 0, lo: ms };
-            let alarm = sync::CreateAlarmAux::new()
-                .counter(counter)
-                .value_type(sync::VALUETYPE::ABSOLUTE)
-                .value(value(PAUSE_MS))
-                .test_type(sync::TESTTYPE::NEGATIVE_TRANSITION)
-                .delta(value(0))
-                .events(1);
-            let id = connection
-                .generate_id()
-                .is_ok_and(|id| connection.sync_create_alarm(id, &alarm).is_ok_and(|cookie| cookie.check().is_ok()));
-            id
-        }
-    };
+    let tells = counter.is_some_and(|counter| asks(&connection, counter));
     Ok(Some(Opened { connection, tells, counter }))
+}
+
+/// Whether the server will tell of the first touch after each pause.
+fn asks(connection: &RustConnection, counter: sync::Counter) -> bool {
+    let value = |ms: u32| sync::Int64 { hi: 0, lo: ms };
+    let alarm = sync::CreateAlarmAux::new()
+        .counter(counter)
+        .value_type(sync::VALUETYPE::ABSOLUTE)
+        .value(value(PAUSE_MS))
+        .test_type(sync::TESTTYPE::NEGATIVE_TRANSITION)
+        .delta(value(0))
+        .events(1);
+    let id = connection.generate_id();
+    id.is_ok_and(|id| connection.sync_create_alarm(id, &alarm).is_ok_and(|cookie| cookie.check().is_ok()))
 }
 
 fn is_xwayland(connection: &RustConnection) -> Result<bool, ReplyError> {
