@@ -27,6 +27,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use worker::owner::sensors::{SensorsConfig, Use};
 use worker::{Config, WorkerError};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
@@ -78,7 +79,11 @@ fn main() {
 }
 
 fn config() -> Config {
+    // Whoever uses this machine is no owner of a test's host.
+    let off = Use::Off;
+    let sensors = SensorsConfig { evdev: off, logind: off, x11: off, ..SensorsConfig::default() };
     Config {
+        sensors: SensorsConfig { load: off, memory: off, power: off, ..sensors },
         checkpoint_limit_bytes: 1_000,
         slots: 2,
         grace_ms: 200,
