@@ -41,6 +41,7 @@ pub(super) fn measure(rounds: u32) {
     grid.submit(["--array", &format!("1-{}", processors.len()), "--input", &input, "--", "./busy", TASK]);
     let (mark, switch) = (grid.dir().to_string_lossy().into_owned(), grid.state("pc").join("worker").join("pause"));
     let tasks = processors.len() * PROCESSES;
+    as_wanted(&mark, tasks, false);
     let (mut by_wall, mut by_cpu) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
         // A B B A: what changes steadily on the machine falls on both alike.
@@ -78,14 +79,19 @@ pub(super) fn measure(rounds: u32) {
     }
 }
 
-/// The owner's programs for one slice, once the tasks are frozen or running as wanted.
-fn slice(mark: &str, tasks: usize, switch: &Path, frozen: bool, processors: &[usize]) -> Done {
-    let set = if frozen { fs::write(switch, "") } else { fs::remove_file(switch).or(Ok(())) };
-    set.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", switch.display()));
+/// Waits until every process of every task is there, and frozen or running.
+fn as_wanted(mark: &str, tasks: usize, frozen: bool) {
     eventually("the tasks are as wanted", Duration::from_secs(120), || {
         let all = Process::all(mark);
         (all.len() == tasks && all.iter().all(|process| process.at_rest() == frozen)).then_some(())
     });
+}
+
+/// The owner's programs for one slice, once the tasks are frozen or running as wanted.
+fn slice(mark: &str, tasks: usize, switch: &Path, frozen: bool, processors: &[usize]) -> Done {
+    let set = if frozen { fs::write(switch, "") } else { fs::remove_file(switch).or(Ok(())) };
+    set.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", switch.display()));
+    as_wanted(mark, tasks, frozen);
     let programs: Vec<_> = processors
         .iter()
         .map(|cpu| {
