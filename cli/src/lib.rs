@@ -13,6 +13,8 @@ mod logs;
 mod output;
 mod parallel;
 mod progress;
+#[cfg(unix)]
+mod service;
 mod session;
 mod state;
 mod submit;

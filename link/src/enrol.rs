@@ -1,5 +1,8 @@
 //! The joiner's side of enrolment: check the master, then show the token, then keep the certificate.
 
+use std::time::Duration;
+
+use common::Time;
 use common::token::JoinToken;
 use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -35,6 +38,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     connection.close("enrolled").await;
     match reply {
         EnrolReply::Refused(refusal) => Err(refusal.into()),
+        EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
         EnrolReply::Enrolled { certificate, ca, role, name } => {
             if key_hash(&ca)? != token.ca_key_hash {
                 let why = "it answered with another CA than the one in the token".to_owned();
@@ -47,5 +51,39 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
                 link: LinkInfo { master: master.to_owned(), name, role },
             })
         }
+    }
+}
+
+/// A master that was asked who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// What it understands, and what it calls itself.
+    pub versions: Versions,
+    /// Its clock when it answered.
+    pub now: Time,
+    /// How long the question and its answer took.
+    pub took: Duration,
+}
+
+/// Asks the master of `identity` who it is, without using the identity: changes nothing there, and is answered also where
+/// the identity would not be.
+///
+/// # Errors
+/// If the master is out of reach, is another one, or too old to answer.
+pub async fn probe(identity: &Identity) -> Result<Probe, LinkError> {
+    let tls = tls::joiner_config(key_hash(&identity.ca)?, Purpose::Enrol.alpn())?;
+    let connection = connect_with(&identity.link.master, tls, KEEP_ALIVE).await?;
+    let asked = std::time::Instant::now();
+    let mut channel = connection.open_bare().await?;
+    let nothing = Enrol { versions: Versions::ours(), token: 0, secret: [0; 16], csr: Vec::new(), name: String::new() };
+    channel.tx.send(&nothing).await?;
+    channel.tx.finish();
+    let reply = channel.rx.expect::<EnrolReply>().await?;
+    let took = asked.elapsed();
+    connection.close("that was all").await;
+    match reply {
+        EnrolReply::Here { versions, now } => Ok(Probe { versions, now, took }),
+        EnrolReply::Refused(refusal) => Err(refusal.into()),
+        EnrolReply::Enrolled { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
     }
 }

@@ -148,6 +148,28 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
     Ok((uri.ok_or_else(|| bad("the certificate names nobody"))?.parse()?, key_hash_of(&certificate)))
 }
 
+/// From when until when a certificate holds, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    /// The first second.
+    pub from_s: i64,
+    /// The last second.
+    pub until_s: i64,
+}
+
+impl Validity {
+    /// That of a certificate (DER).
+    ///
+    /// # Errors
+    /// If it is no certificate.
+    pub fn of(der: &[u8]) -> Result<Self, LinkError> {
+        let parsed =
+            X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+        let validity = parsed.1.validity();
+        Ok(Self { from_s: validity.not_before.timestamp(), until_s: validity.not_after.timestamp() })
+    }
+}
+
 /// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of the CA.
 ///
 /// # Errors

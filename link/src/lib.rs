@@ -18,6 +18,6 @@ pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
 pub use content::BlobStore;
 pub use endpoint::{Connection, Purpose, connect};
-pub use enrol::enrol;
+pub use enrol::{Probe, enrol, probe};
 pub use error::LinkError;
-pub use identity::{Identity, PeerName};
+pub use identity::{Identity, PeerName, Validity};

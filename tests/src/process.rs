@@ -194,7 +194,10 @@ fn mentions(pid: u32, mark: &str) -> Option<String> {
 }
 
 /// A command of the built program `name`, with nothing of this process's deskgrid settings.
-pub(crate) fn clean(name: &str, temp: &Path) -> Command {
+///
+/// # Panics
+/// If it has not been built.
+pub fn clean(name: &str, temp: &Path) -> Command {
     let mut command = Command::new(program(name));
     let ours = |(name, _): &(std::ffi::OsString, std::ffi::OsString)| {
         name.to_str().is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")

@@ -11,6 +11,7 @@ use crate::confinement::{Choice, Network};
 use crate::error::WorkerError;
 use crate::os::{Freezer, Limits};
 use crate::owner::rules::Rules;
+use crate::owner::sensors::SensorsConfig;
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ pub struct Config {
     pub reconnect_cap_ms: u64,
     /// When tasks may run, and how much of the host they may have.
     pub owner: Rules,
+    /// What looks for the owner.
+    pub sensors: SensorsConfig,
 }
 
 impl Default for Config {
@@ -104,6 +107,7 @@ impl Default for Config {
             reconnect_base_ms: 100,
             reconnect_cap_ms: 30_000,
             owner: Rules::default(),
+            sensors: SensorsConfig::default(),
         }
     }
 }

@@ -30,7 +30,8 @@ use crate::machine::{Action, Event, Machine};
 use crate::os;
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
-use crate::owner::{self, Sighted, hour};
+use crate::owner::sensors::{self, Sighted, Timeouts};
+use crate::owner::{self, hour};
 use crate::record::Look;
 use crate::record::book::{Book, Due};
 use crate::session::{self, Session, Uplink};
@@ -144,12 +145,13 @@ pub async fn run(
     let gauge = Gauge::new(facts.slots, facts.cores);
     let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
     let machine = Machine::new(facts.slots as usize, grace, patience, spool.ids());
-    let mut sensors = owner::switches(&config.owner, &dir);
-    let named = sensors.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
+    let mut eyes = owner::eyes(&config, &dir);
+    let named = eyes.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
     // The switch in its own directory answers at once: where nothing else counts, the master hears no other word before.
-    policy.saw(Time(0), OWN_SWITCH, sensors[OWN_SWITCH].sense());
-    owner::watch(sensors, config.owner_poll(), &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
+    let timeouts = Timeouts { pause: config.owner_poll(), patience: config.sensors.patience() };
+    sensors::watch(eyes, timeouts, &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     // A worker that cannot be asked still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
         tracing::warn!(%error, "`deskgrid worker status` will not find this worker");

@@ -132,6 +132,13 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Availability traces of hosts
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Look whether anything is wrong with deskgrid on this machine, and what to do about it
+    #[command(after_help = "\
+Examples:
+  deskgrid doctor
+  deskgrid --dir /var/lib/deskgrid doctor --config /etc/deskgrid/worker.toml
+Looks at what the state directory holds: a worker, a user, a master. Exit code 0: nothing is wrong; 1: something is.")]
+    Doctor(serve::DoctorArgs),
     /// Print the completion script for a shell
     #[command(after_help = "\
 Example:

@@ -123,6 +123,60 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// End a pause; needs no master
     #[command(after_help = "Example:\n  deskgrid worker resume")]
     Resume,
+    /// Make the worker a service of systemd, which starts with the PC; shows what it would do unless --yes
+    #[cfg(unix)]
+    #[command(after_help = "\
+Examples:
+  deskgrid worker install                     shows the unit and the commands, changes nothing
+  sudo deskgrid worker install --master grid.example.org:7411 --join dg1.3.9f... --config worker.toml --yes
+  deskgrid worker install --user --master grid.example.org:7411 --join dg1.3.9f... --yes
+The same command on every PC: a token made with --uses 100 lets a hundred of them join.")]
+    Install(Box<InstallArgs>),
+    /// Remove the service with all that the worker keeps; shows what it would do unless --yes
+    #[cfg(unix)]
+    #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  sudo deskgrid worker uninstall --yes")]
+    Uninstall(ServiceArgs),
+}
+
+/// `deskgrid worker install`.
+#[cfg(unix)]
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InstallArgs {
+    /// How to join, unless this PC has joined before.
+    #[command(flatten)]
+    pub enrol: Enrol,
+    /// How many tasks at a time [default: as the settings say]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub slots: Option<u32>,
+    /// A TOML file with the owner's settings; a copy of it is installed
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
+    /// Whose service.
+    #[command(flatten)]
+    pub service: ServiceArgs,
+}
+
+/// Whose service it is, and whether to touch it.
+#[cfg(unix)]
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServiceArgs {
+    /// For yourself alone, without root's rights, instead of for the whole PC
+    #[arg(long)]
+    pub user: bool,
+    /// Do it
+    #[arg(long)]
+    pub yes: bool,
+    /// Put everything below this directory, and run no command.
+    #[arg(long, value_name = "DIR", hide = true, requires = "yes")]
+    pub root: Option<PathBuf>,
+}
+
+/// `deskgrid doctor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DoctorArgs {
+    /// The worker's settings, for what its sensors are to look at
+    #[arg(long, value_name = "F")]
+    pub config: Option<PathBuf>,
 }
 
 /// `deskgrid worker start`.

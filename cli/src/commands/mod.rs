@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod cat;
+mod doctor;
 mod fetch;
 mod host;
 mod job;
@@ -10,6 +11,8 @@ mod master;
 mod owner;
 mod policy;
 mod reproduce;
+#[cfg(unix)]
+mod service;
 mod simulate;
 mod submit;
 mod task;
@@ -33,6 +36,8 @@ use crate::state::StateDir;
 pub(crate) struct Context {
     /// Where state lies.
     pub state: StateDir,
+    /// Where the user says that it lies, if he does.
+    pub given_dir: Option<std::path::PathBuf>,
     /// How to print.
     pub out: Output,
 }
@@ -46,7 +51,8 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
     logs::start(&global, serving);
-    let context = Context { state: StateDir::find(global.dir.as_deref())?, out: Output::new(&global) };
+    let state = StateDir::find(global.dir.as_deref())?;
+    let context = Context { state, out: Output::new(&global), given_dir: global.dir };
     let runtime = runtime(&command)?;
     let result = runtime.block_on(dispatch(&context, command));
     // A thread that still reads a terminal or a slow disk must not hold up the end.
@@ -63,6 +69,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why),
         Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts),
         Command::Worker(WorkerCommand::Resume) => owner::resume(context),
+        #[cfg(unix)]
+        Command::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
+        #[cfg(unix)]
+        Command::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
+        Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,

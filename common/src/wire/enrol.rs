@@ -1,8 +1,9 @@
-//! A joiner redeems a token for a certificate: one stream, one request, one reply.
+//! A joiner redeems a token for a certificate, or only asks who is there: one stream, one request, one reply.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
+use crate::time::Time;
 use crate::token::Role;
 
 /// What the joiner sends, once it has seen that the master's CA key is the one in its token.
@@ -14,7 +15,8 @@ pub struct Enrol {
     pub token: u32,
     /// The token's secret.
     pub secret: [u8; 16],
-    /// A certificate signing request (DER). Only its public key, and the proof that the joiner holds it, count.
+    /// A certificate signing request (DER). Only its public key, and the proof that the joiner holds it, count. Empty:
+    /// nobody wants to join; answered by [`EnrolReply::Here`].
     pub csr: Vec<u8>,
     /// What the joiner would like to be called: a host's or a user's name.
     pub name: String,
@@ -36,4 +38,11 @@ pub enum EnrolReply {
     },
     /// Not let in.
     Refused(Refusal),
+    /// Nobody joins: only who is there.
+    Here {
+        /// What the master understands.
+        versions: Versions,
+        /// The master's clock.
+        now: Time,
+    },
 }

@@ -36,6 +36,10 @@ async fn answer(state: &State, request: Enrol) -> Result<Result<EnrolReply, Refu
     if let Err(refusal) = Versions::ours().agree(&request.versions) {
         return Ok(Err(refusal));
     }
+    if request.csr.is_empty() {
+        let now = state.core.ask(|core| Ok(core.now())).await.map_err(stopped)?;
+        return Ok(Ok(EnrolReply::Here { versions: Versions::ours(), now }));
+    }
     if !good_name(&request.name) {
         let what = "the name must be 1 to 64 letters, digits, dots, dashes or underscores";
         return Ok(Err(Refusal::new(RefusalCode::Invalid, what, "choose another with --name")));

@@ -12,8 +12,8 @@ mod linux;
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    DirWatch, account, awake, boot_id, enlarge, files, is_root, landlock_version, load, since_boot, spawner_main,
-    this_program, thread_cpu,
+    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root, landlock_version, load,
+    since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
@@ -23,6 +23,21 @@ use std::ffi::OsString;
 use common::Span;
 use common::host::Confinement;
 use serde::{Deserialize, Serialize};
+
+/// Processor time since the host was started, in the system's ticks, of all processors together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// How many processors.
+    pub processors: u32,
+    /// That has passed.
+    pub total: u64,
+    /// In which something ran here.
+    pub used: u64,
+    /// In which, on a virtual machine, another machine ran in our stead.
+    pub stolen: u64,
+    /// In which this worker and its tasks ran.
+    pub ours: u64,
+}
 
 /// What to run and how. Crosses from the worker to the process that watches over the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Sensor;
+use super::sensors::Sensor;
 use super::sight::{Reading, Sight, Topic};
 use crate::os::DirWatch;
 

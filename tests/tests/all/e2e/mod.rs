@@ -14,6 +14,7 @@ mod owner;
 mod processes;
 mod record;
 mod research;
+mod service;
 
 use std::time::Duration;
 

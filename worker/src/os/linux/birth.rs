@@ -168,6 +168,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
     unsafe {
         let plan = &mut *plan.cast::<Plan>();
         libc::setsid();
+        lower_session();
         lower_priorities();
         if enter_groups(plan) {
             for (number, fd) in plan.stdio.iter().enumerate() {
@@ -242,6 +243,19 @@ unsafe fn give_up_capabilities() -> bool {
     let (header, none) = (Header { version: VERSION, pid: 0 }, [0_u32; 6]);
     // SAFETY: a system call with two locals of the size that the kernel reads.
     unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0 }
+}
+
+/// The lowest weight for the calling process's session, where the kernel shares processors among sessions: priorities count
+/// only within one. Where control groups do that instead, it changes nothing.
+unsafe fn lower_session() {
+    // SAFETY: system calls with static strings and a descriptor that is closed here.
+    unsafe {
+        let file = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        if file >= 0 {
+            libc::write(file, c"19".as_ptr().cast(), 2);
+            libc::close(file);
+        }
+    }
 }
 
 /// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.

@@ -1,48 +1,79 @@
 //! How much processor time has passed, was used, and was used by this worker with all that is below it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use crate::os::Times;
 use crate::share::Load;
 
-/// Looks now; takes some milliseconds. Nothing where the system does not say.
+/// Every so many looks every process is looked at, also those that were not ours.
+const AGAIN: u32 = 12;
+
+/// Looks now. Nothing where the system does not say.
 pub(crate) fn load() -> Option<Load> {
-    // Ours first: what is used in between would else be taken for nobody's.
-    let ours = ours();
-    let (total, busy) = processors(&fs::read_to_string("/proc/stat").ok()?)?;
-    Some(Load { total, busy, ours })
+    let times = Accounts::default().times()?;
+    Some(Load { total: times.total, busy: times.used + times.stolen, ours: times.ours })
+}
+
+/// Who used the processors, looked at again and again. Remembers which processes are not ours, since reading them all
+/// each time would cost more than a worker may.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    foreign: BTreeSet<u32>,
+    looks: u32,
+}
+
+impl Accounts {
+    /// Looks now. Nothing where the system does not say.
+    pub(crate) fn times(&mut self) -> Option<Times> {
+        // Ours first: what is used in between would else be taken for nobody's.
+        let ours = self.ours();
+        processors(&fs::read_to_string("/proc/stat").ok()?).map(|times| Times { ours, ..times })
+    }
+
+    /// Used by this process and everything below it, living or ended: what has ended is counted with whoever waited for
+    /// it, and that is one of ours, since each attempt's init waits for all of its tree. Whatever a process below this
+    /// one does, it stays below; one that is elsewhere never comes here, but its number may.
+    fn ours(&mut self) -> u64 {
+        self.looks = self.looks.wrapping_add(1);
+        let known = if self.looks.is_multiple_of(AGAIN) { BTreeSet::new() } else { std::mem::take(&mut self.foreign) };
+        let mut children: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            if known.contains(&pid) {
+                self.foreign.insert(pid);
+                continue;
+            }
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+            if let Some((parent, used)) = stat.as_deref().and_then(process) {
+                children.entry(parent).or_default().push((pid, used));
+            }
+        }
+        let own = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(process);
+        let (mut sum, mut parents) = (own.map_or(0, |(_, used)| used), vec![std::process::id()]);
+        while let Some(parent) = parents.pop() {
+            for (child, used) in children.remove(&parent).unwrap_or_default() {
+                sum += used;
+                parents.push(child);
+            }
+        }
+        self.foreign
+            .extend(children.into_values().flatten().map(|(pid, _)| pid).filter(|pid| *pid != std::process::id()));
+        sum
+    }
 }
 
 /// All and used time of all processors together, from the first line: user, nice, system, idle, waiting for a disk,
-/// interrupts (two), stolen; what follows is counted among the first two already.
-fn processors(stat: &str) -> Option<(u64, u64)> {
+/// interrupts (two), stolen; what follows is counted among the first two already. How many processors, by their lines.
+fn processors(stat: &str) -> Option<Times> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
     let total: u64 = fields.iter().sum();
-    let idle = fields.get(3)? + fields.get(4).copied().unwrap_or(0);
-    Some((total, total - idle))
-}
-
-/// Used by this process and everything below it, living or ended: what has ended is counted with whoever waited for it,
-/// and that is one of ours, since each attempt's init waits for all of its tree.
-fn ours() -> u64 {
-    let mut children: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-        if let Some((parent, used)) = fs::read_to_string(format!("/proc/{pid}/stat")).ok().as_deref().and_then(process)
-        {
-            children.entry(parent).or_default().push((pid, used));
-        }
-    }
-    let own = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(process);
-    let (mut sum, mut parents) = (own.map_or(0, |(_, used)| used), vec![std::process::id()]);
-    while let Some(parent) = parents.pop() {
-        for (child, used) in children.remove(&parent).unwrap_or_default() {
-            sum += used;
-            parents.push(child);
-        }
-    }
-    sum
+    let (idle, stolen) = (fields.get(3)? + fields.get(4).copied().unwrap_or(0), fields.get(7).copied().unwrap_or(0));
+    let numbered =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
+    Some(Times { processors, total, used: total - idle - stolen, stolen, ours: 0 })
 }
 
 /// A process's parent, and the time that it and the children that it waited for have used.
@@ -59,11 +90,27 @@ mod tests {
 
     #[test]
     fn lines_of_the_system_are_read_as_its_manual_says() {
-        assert_eq!(processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\n"), Some((531, 81)));
+        let times = Times { processors: 2, total: 531, used: 73, stolen: 8, ours: 0 };
+        assert_eq!(processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\ncpu1 1\nintr 1\n"), Some(times));
         assert_eq!(processors("intr 1 2\n"), None);
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
         assert_eq!(process(stat), Some((7, 110)));
         assert_eq!(process("42 (sh) S"), None);
+    }
+
+    #[test]
+    fn what_is_remembered_changes_nothing() {
+        let mut accounts = Accounts::default();
+        let first = accounts.ours();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        assert!(!accounts.foreign.is_empty() && !accounts.foreign.contains(&std::process::id()));
+        for _ in 0..2 * AGAIN {
+            let (before, now, after) = (Accounts::default().ours(), accounts.ours(), Accounts::default().ours());
+            assert!(first <= before && before <= now && now <= after, "{first} {before} {now} {after}");
+            assert!(!accounts.foreign.contains(&child.id()), "a new process of ours is not taken for another's");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -34,8 +34,9 @@ use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
 pub use cgroup::{Grounds, Survey};
-pub(crate) use load::load;
+pub(crate) use load::{Accounts, load};
 pub(crate) use spawner::spawner_main;
+pub(crate) use sys::close_inherited;
 pub(crate) use watch::DirWatch;
 
 const THAW: Signal = Signal::CONT;

@@ -84,7 +84,7 @@ pub(super) fn empty_set() -> libc::sigset_t {
 
 /// Closes what this process inherited beside its standard descriptors: nothing of whoever started the worker is to
 /// reach a task. To be called before anything is opened.
-pub(super) fn close_inherited() {
+pub(crate) fn close_inherited() {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let fds: Vec<libc::c_int> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for fd in fds.into_iter().filter(|fd| *fd > 2) {

@@ -29,7 +29,7 @@ macro_rules! variants {
     };
 }
 
-variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused });
+variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
 variants!(OPENS, open_name: Open { Control, Request, Get, Put });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
@@ -128,7 +128,11 @@ pub(super) fn enrol() -> Enrol {
 
 pub(super) fn enrol_replies() -> Vec<EnrolReply> {
     let (certificate, ca, name) = (vec![1, 2], vec![3], "office-12".into());
-    vec![EnrolReply::Enrolled { certificate, ca, role: Role::Worker, name }, EnrolReply::Refused(refusal())]
+    vec![
+        EnrolReply::Enrolled { certificate, ca, role: Role::Worker, name },
+        EnrolReply::Refused(refusal()),
+        EnrolReply::Here { versions: versions(), now: Time(1_700_000_000_000_000) },
+    ]
 }
 
 pub(super) fn opens() -> Vec<Open> {

@@ -22,13 +22,14 @@ const DYING: Duration = Duration::from_secs(2);
 const DYING_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a group of a ground can do, and how it is called on a command line.
-const POWERS: [(&str, u8, Power); 6] = [
+const POWERS: [(&str, u8, Power); 7] = [
     ("freeze2", 2, Power::Freeze),
     ("freeze1", 1, Power::Freeze),
     ("memory2", 2, Power::Memory),
     ("memory1", 1, Power::Memory),
     ("processes2", 2, Power::Processes),
     ("processes1", 1, Power::Processes),
+    ("processor1", 1, Power::Processor),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,7 @@ enum Power {
     Freeze,
     Memory,
     Processes,
+    Processor,
 }
 
 /// The worker's ground for each thing that control groups are used for; none where there is no such group to be had.
@@ -51,6 +53,8 @@ pub struct Survey {
     pub freezer: Result<PathBuf, String>,
     memory: Result<Group, String>,
     processes: Result<Group, String>,
+    /// A group of version 1 that gets only what processor time nobody else wants; in version 2 it is the group of all.
+    processor: Result<Group, String>,
 }
 
 impl Survey {
@@ -75,7 +79,9 @@ impl Survey {
             }),
         };
         let (memory, processes) = (limited("memory", memory), limited("pids", processes));
-        Self { unified, freezer, memory, processes }
+        let processor = old("cpu").map(|dir| Group { version: 1, dir });
+        processor.iter().for_each(yield_to_all);
+        Self { unified, freezer, memory, processes, processor }
     }
 
     /// Why memory cannot be limited for all processes of an attempt together; nothing where it can.
@@ -105,13 +111,15 @@ impl Survey {
             freezer: freezer?,
             memory: self.memory.as_ref().ok().cloned(),
             processes: self.processes.as_ref().ok().cloned(),
+            processor: self.processor.as_ref().ok().cloned(),
         }))
     }
 
     /// The directories that were made.
     fn dirs(&self) -> BTreeSet<PathBuf> {
         let paths = [&self.unified, &self.freezer].into_iter().flatten().cloned();
-        let groups = [&self.memory, &self.processes].into_iter().flatten().map(|group| group.dir.clone());
+        let groups =
+            [&self.memory, &self.processes, &self.processor].into_iter().flatten().map(|group| group.dir.clone());
         paths.chain(groups).collect()
     }
 
@@ -171,12 +179,22 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
         return Err(format!("processes may not be moved below {}: {error}", own.display()));
     }
     step_aside(own);
-    for controller in ["memory", "pids"] {
+    for controller in ["cpu", "memory", "pids"] {
         for dir in [own, &base] {
             let _ = Group { version: 2, dir: dir.to_owned() }.set("cgroup.subtree_control", &format!("+{controller}"));
         }
     }
+    yield_to_all(&Group { version: 2, dir: base.clone() });
     Ok(base)
+}
+
+/// Gives the processes of a group only what processor time their neighbours leave, as far as the group's kernel and version
+/// can. The priority of a process counts against others in its group alone.
+fn yield_to_all(group: &Group) {
+    let weight = if group.version == 2 { ("cpu.weight", "1") } else { ("cpu.shares", "2") };
+    for (file, value) in [weight, ("cpu.idle", "1")] {
+        let _ = group.set(file, value);
+    }
 }
 
 /// Groups with processes in them hand no limits down. A worker that is alone in its group, as a service is, moves into
@@ -237,9 +255,10 @@ impl Grounds {
     }
 
     fn groups(&self) -> impl Iterator<Item = (Power, &Group)> {
-        let Room { freezer, memory, processes } = &self.0;
-        let groups = [(Power::Freeze, freezer), (Power::Memory, memory), (Power::Processes, processes)];
-        groups.into_iter().filter_map(|(power, group)| Some((power, group.as_ref()?)))
+        let Room { freezer, memory, processes, processor } = &self.0;
+        let limits = [(Power::Memory, memory), (Power::Processes, processes), (Power::Processor, processor)];
+        let groups = [(Power::Freeze, freezer)].into_iter().chain(limits);
+        groups.filter_map(|(power, group)| Some((power, group.as_ref()?)))
     }
 
     /// As arguments of a program that is to use them.
@@ -258,6 +277,7 @@ impl Grounds {
                 Power::Freeze => &mut room.freezer,
                 Power::Memory => &mut room.memory,
                 Power::Processes => &mut room.processes,
+                Power::Processor => &mut room.processor,
             };
             *place = Some(Group { version: *version, dir: dir.into() });
         }
@@ -267,7 +287,9 @@ impl Grounds {
     /// The room of this name.
     fn room(&self, name: &str) -> Room {
         let of = |group: &Option<Group>| group.as_ref().map(|g| Group { version: g.version, dir: g.dir.join(name) });
-        Room { freezer: of(&self.0.freezer), memory: of(&self.0.memory), processes: of(&self.0.processes) }
+        let Room { freezer, memory, processes, processor } = &self.0;
+        // All attempts yield to others together: they are in one group.
+        Room { freezer: of(freezer), memory: of(memory), processes: of(processes), processor: processor.clone() }
     }
 }
 
@@ -332,8 +354,8 @@ mod tests {
         let group = |version, dir: &str| Some(Group { version, dir: dir.into() });
         for room in [
             Room::default(),
-            Room { freezer: group(2, "/a b"), memory: group(1, "/m"), processes: group(2, "/a b") },
-            Room { freezer: group(1, "/f"), memory: None, processes: group(1, "/p=q") },
+            Room { freezer: group(2, "/a b"), memory: group(1, "/m"), processes: group(2, "/a b"), processor: None },
+            Room { freezer: group(1, "/f"), memory: None, processes: group(1, "/p=q"), processor: group(1, "/c") },
         ] {
             let grounds = Grounds(room);
             assert_eq!(Grounds::from_args(grounds.to_args()), grounds);
@@ -344,7 +366,7 @@ mod tests {
     fn rooms_are_used_again_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let group = Some(Group { version: 2, dir: dir.path().to_owned() });
-        let mut pool = Pool::new(Grounds(Room { freezer: group, memory: None, processes: None }), 7);
+        let mut pool = Pool::new(Grounds(Room { freezer: group, ..Room::default() }), 7);
         let ((first, _), (second, room)) = (pool.take().unwrap(), pool.take().unwrap());
         assert_ne!(first, second);
         assert_eq!(room.freezer.unwrap().dir, dir.path().join("7.1"));

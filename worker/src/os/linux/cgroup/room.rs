@@ -19,6 +19,8 @@ pub(in super::super) struct Room {
     pub(super) freezer: Option<Group>,
     pub(super) memory: Option<Group>,
     pub(super) processes: Option<Group>,
+    /// Shared with all other attempts.
+    pub(super) processor: Option<Group>,
 }
 
 /// A control group of either version.
@@ -88,7 +90,7 @@ impl Room {
 
     /// The files through which a process enters each of the groups, by writing a zero.
     pub(in super::super) fn doors(&self) -> io::Result<Vec<File>> {
-        let groups = [&self.freezer, &self.memory, &self.processes];
+        let groups = [&self.freezer, &self.memory, &self.processes, &self.processor];
         let mut dirs: Vec<&Path> = groups.into_iter().flatten().map(|group| group.dir.as_path()).collect();
         dirs.sort_unstable();
         dirs.dedup();

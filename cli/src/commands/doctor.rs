@@ -1,0 +1,133 @@
+//! `deskgrid doctor`: what of deskgrid is on this machine, whether anything is wrong with it, and what to do. Changes
+//! nothing; asks the master who it is, and no more.
+
+mod machine;
+mod master;
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::Context;
+use crate::args::serve::DoctorArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::table::printable;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// As it should be.
+    Ok,
+    /// Worth knowing; nothing has to be done.
+    Note,
+    /// Something does not work.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Finding {
+    /// What was looked at.
+    check: String,
+    severity: Severity,
+    /// What was found.
+    what: String,
+    /// What to do about it.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    todo: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { check: check.into(), severity: Severity::Ok, what: what.into(), todo: None }
+    }
+
+    fn note(check: impl Into<String>, what: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, todo: Some(todo.into()), ..Self::ok(check, what) }
+    }
+
+    fn wrong(check: impl Into<String>, what: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self { severity: Severity::Wrong, todo: Some(todo.into()), ..Self::ok(check, what) }
+    }
+
+    /// A failure as a finding.
+    fn failed(check: impl Into<String>, failure: &Failure) -> Self {
+        let what =
+            failure.because.as_ref().map_or(failure.what.clone(), |because| format!("{}: {because}", failure.what));
+        Self::wrong(check, what, failure.hint.clone())
+    }
+}
+
+#[derive(Serialize)]
+struct Findings {
+    wrong: bool,
+    findings: Vec<Finding>,
+}
+
+/// Looks at everything that is here.
+pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let config = args.config.as_deref().map(worker::Config::load).transpose()?.unwrap_or_default();
+    let mut findings = machine::program(&context.state);
+    let here = master::identities(&context.state);
+    for (who, identity) in &here {
+        findings.extend(master::identity(who, identity).await);
+    }
+    let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
+    if worker_here {
+        findings.extend(machine::sensors(&config).await);
+        findings.extend(machine::abilities(&config).await);
+    }
+    findings.extend(machine::disk(&context.state));
+    let wrong = findings.iter().any(|finding| finding.severity == Severity::Wrong);
+    let found = Findings { wrong, findings };
+    let ids = || found.findings.iter().filter(|f| f.severity == Severity::Wrong).map(|f| f.check.clone()).collect();
+    context.out.show(&found, || text(&found), ids)?;
+    Ok(if wrong { Exit::Error } else { Exit::Well })
+}
+
+fn text(found: &Findings) -> String {
+    let width = found.findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for Finding { check, severity, what, todo } in &found.findings {
+        let mark = match severity {
+            Severity::Ok => "ok   ",
+            Severity::Note => "note ",
+            Severity::Wrong => "WRONG",
+        };
+        let _ = writeln!(text, "{mark}  {check:width$}  {}", printable(what));
+        if let Some(todo) = todo.as_ref().filter(|todo| !todo.is_empty()) {
+            let _ = writeln!(text, "{:7}{:width$}  try: {}", "", "", printable(todo));
+        }
+    }
+    let wrong = found.findings.iter().filter(|finding| finding.severity == Severity::Wrong).count();
+    let _ = match wrong {
+        0 => writeln!(text, "nothing is wrong"),
+        1 => writeln!(text, "one thing is wrong"),
+        n => writeln!(text, "{n} things are wrong"),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_line_up_and_say_what_to_do() {
+        let findings = vec![
+            Finding::ok("disk", "12 GB free"),
+            Finding::wrong("clock", "an hour ahead", "set it"),
+            Finding::note("x", "y", ""),
+        ];
+        let found = Findings { wrong: true, findings };
+        let want = "ok     disk   12 GB free\nWRONG  clock  an hour ahead\n              try: set it\nnote   x      y\none thing is wrong\n";
+        assert_eq!(text(&found), want);
+        let json = serde_json::to_string(&found).unwrap();
+        assert!(
+            json.contains(r#"{"check":"clock","severity":"wrong","what":"an hour ahead","do":"set it"}"#),
+            "{json}"
+        );
+        assert!(json.contains(r#"{"check":"disk","severity":"ok","what":"12 GB free"}"#), "{json}");
+    }
+}

@@ -1,0 +1,167 @@
+//! What the doctor finds about identities and the master that they belong to.
+
+use std::time::Duration;
+
+use common::Time;
+use common::wire::Versions;
+use link::{Client, Identity, LinkError, Probe, Purpose, Validity};
+
+use super::Finding;
+use crate::failure::Failure;
+use crate::output::when::{iso, now};
+use crate::state::StateDir;
+
+/// The worker's identity, as findings name it.
+pub(super) const WORKER: &str = "worker";
+/// A user's.
+const USER: &str = "user";
+/// How long a refusal of the worker's certificate may take to arrive.
+const REFUSAL: Duration = Duration::from_millis(500);
+/// A clock that is off by more is worth a word, in seconds.
+const OFF_NOTE_S: f64 = 5.0;
+/// A clock that is off by more is wrong, in seconds.
+const OFF_WRONG_S: f64 = 60.0;
+/// Certificates are renewed when a third of their life is left; less than this is late, in seconds.
+const LATE_S: i64 = 5 * 86_400;
+
+/// The identities on this machine, or why one of them cannot be read.
+pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity, LinkError>)> {
+    let dirs = [(WORKER, state.worker().join("identity")), (USER, state.client())];
+    dirs.into_iter().filter(|(_, dir)| Identity::exists(dir)).map(|(who, dir)| (who, Identity::load(&dir))).collect()
+}
+
+/// Everything about one identity.
+pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) -> Vec<Finding> {
+    let check = |what: &str| format!("{who}: {what}");
+    let identity = match identity {
+        Ok(identity) => identity,
+        Err(error) => return vec![Finding::wrong(check("identity"), error.to_string(), rejoin(who))],
+    };
+    let mut findings = vec![certificate(check("certificate"), who, identity)];
+    match link::probe(identity).await {
+        Ok(probe) => {
+            findings.extend(reached(&check, identity, &probe));
+            findings.push(accepted(check("accepted"), who, identity).await);
+        }
+        Err(error) => findings.push(unreached(check("master"), identity, error)),
+    }
+    findings
+}
+
+fn rejoin(who: &str) -> String {
+    let command = if who == WORKER { "worker start" } else { "login" };
+    format!("join again: deskgrid {command} --master HOST:PORT --join TOKEN --rejoin, with a token from the admin")
+}
+
+fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
+    let validity = match Validity::of(&identity.certificate) {
+        Ok(validity) => validity,
+        Err(error) => return Finding::wrong(check, error.to_string(), rejoin(who)),
+    };
+    let now_s = i64::try_from(now().0 / 1_000_000).unwrap_or(i64::MAX);
+    let day =
+        |s: i64| iso(Time(u64::try_from(s).unwrap_or(0) * 1_000_000)).split('T').next().unwrap_or_default().to_owned();
+    let name = &identity.link.name;
+    if now_s < validity.from_s {
+        let what = format!("{name}: it holds from {} on only", day(validity.from_s));
+        return Finding::wrong(check, what, "set this machine's clock; it seems to be far behind");
+    }
+    if now_s > validity.until_s {
+        return Finding::wrong(check, format!("{name}: it has expired on {}", day(validity.until_s)), rejoin(who));
+    }
+    let what = format!("{name}: valid until {}", day(validity.until_s));
+    if validity.until_s - now_s < LATE_S { Finding::note(check, what, rejoin(who)) } else { Finding::ok(check, what) }
+}
+
+fn reached(check: &impl Fn(&str) -> String, identity: &Identity, probe: &Probe) -> Vec<Finding> {
+    let master = &identity.link.master;
+    let what =
+        format!("{master} answers over UDP in {:.1} ms (there is no fallback to TCP)", probe.took.as_secs_f64() * 1e3);
+    let ours = Versions::ours();
+    let version = match ours.agree(&probe.versions) {
+        Ok(_) => Finding::ok(
+            check("version"),
+            format!("deskgrid {} here, {} at the master", ours.program, probe.versions.program),
+        ),
+        Err(refusal) => Finding::wrong(check("version"), refusal.message, refusal.hint),
+    };
+    vec![Finding::ok(check("master"), what), version, clock(check("clock"), now(), probe)]
+}
+
+/// The master's clock is taken to have been read in the middle of its answer.
+fn clock(check: String, now: Time, probe: &Probe) -> Finding {
+    let off_s = now.secs() - probe.took.as_secs_f64() / 2.0 - probe.now.secs();
+    let way = if off_s < 0.0 { "behind" } else { "ahead of" };
+    let todo = "have both clocks set by the network (on most systems: timedatectl set-ntp true)";
+    match off_s.abs() {
+        off if off > OFF_WRONG_S => Finding::wrong(check, format!("{off:.0} s {way} the master's"), todo),
+        off if off > OFF_NOTE_S => Finding::note(check, format!("{off:.1} s {way} the master's"), todo),
+        off => Finding::ok(check, format!("within {:.2} s of the master's", off + probe.took.as_secs_f64() / 2.0)),
+    }
+}
+
+fn unreached(check: String, identity: &Identity, error: LinkError) -> Finding {
+    let udp = format!(
+        "is the master running? UDP to {} must pass every firewall on the way: there is no fallback to TCP",
+        identity.link.master
+    );
+    match error {
+        LinkError::Unreachable { .. } | LinkError::Closed(_) => Finding::wrong(check, error.to_string(), udp),
+        LinkError::Protocol(_) | LinkError::Refused(_) => {
+            Finding::wrong(check, error.to_string(), "is the master of another version? compare deskgrid --version")
+        }
+        error => Finding::failed(check, &Failure::from(error)),
+    }
+}
+
+/// Whether the master lets this identity in. A worker only shows its certificate: with more it would take the place of
+/// the one that runs.
+async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
+    let result = if who == WORKER {
+        let connection = match link::connect(identity, Purpose::Worker).await {
+            Ok(connection) => connection,
+            Err(error) => return Finding::failed(check, &Failure::from(error)),
+        };
+        match tokio::time::timeout(REFUSAL, connection.closed()).await {
+            Ok(error @ LinkError::NotAccepted(_)) => Err(error),
+            Ok(error) if error.to_string().contains("revoked") => Err(error),
+            _ => {
+                connection.close("only looking").await;
+                Ok(())
+            }
+        }
+    } else {
+        match Client::connect(identity).await {
+            Ok(client) => {
+                client.close().await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    };
+    match result {
+        Ok(()) => Finding::ok(check, format!("the master accepts {}", identity.link.name)),
+        Err(error) => Finding { todo: Some(rejoin(who)), ..Finding::failed(check, &Failure::from(error)) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Severity;
+    use super::*;
+
+    #[test]
+    fn clocks_are_compared_at_the_middle_of_the_answer() {
+        let at = |s: f64| Time((s * 1e6) as u64);
+        let probe = Probe { versions: Versions::ours(), now: at(1_000.0), took: Duration::from_secs(2) };
+        for (now_s, severity, word) in [
+            (1_001.0, Severity::Ok, "within 1.00 s"),
+            (1_021.0, Severity::Note, "20.0 s ahead of"),
+            (981.0, Severity::Note, "20.0 s behind"),
+            (4_601.0, Severity::Wrong, "3600 s ahead of"),
+        ] {
+            let finding = clock("clock".to_owned(), at(now_s), &probe);
+            assert!(finding.severity == severity && finding.what.contains(word), "{now_s}: {finding:?}");
+        }
+    }
+}

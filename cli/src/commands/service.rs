@@ -1,0 +1,235 @@
+//! `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries it out.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::Context;
+use super::login::{Who, identity};
+use crate::args::serve::{InstallArgs, ServiceArgs};
+use crate::failure::{Exit, Failure};
+use crate::output::note;
+use crate::service::{Places, Scope, Words, Written, dir_of};
+
+#[derive(Serialize)]
+struct Plan {
+    done: bool,
+    writes: Vec<String>,
+    removes: Vec<String>,
+    commands: Vec<String>,
+    unit: Option<String>,
+}
+
+/// Makes the worker a service.
+pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
+    let places = places(context, &args.service)?;
+    let settings = args.config.as_deref().map(read_settings).transpose()?;
+    let mut files = places.files(args.slots, settings.is_some())?;
+    let unit = files.first().map(|file| file.text.clone());
+    files.extend(settings.map(|text| Written { path: places.settings(), text }));
+    let root = Root::new(&args.service);
+    let commands = root.commands(places.start());
+    if args.service.yes {
+        let dir = root.at(&places.dir);
+        fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
+        // Joining comes first: where the master does not let this host in, nothing has been changed.
+        if args.enrol.join.is_some() || link::Identity::exists(&dir.join("worker/identity")) {
+            identity(&dir.join("worker/identity"), &args.enrol, Who::Worker).await?;
+        } else {
+            let hint = "name the master and a token: --master HOST:PORT --join TOKEN";
+            return Err(Failure::usage("this host has not joined a grid yet", hint));
+        }
+        root.place_program(&places.program())?;
+        for file in &files {
+            root.write(file)?;
+        }
+        run_all(&commands)?;
+    }
+    let mut writes: Vec<String> = files.iter().map(|file| shown(&root.at(&file.path))).collect();
+    writes.insert(0, shown(&root.at(&places.program())));
+    show(
+        context,
+        &args.service,
+        &Plan { done: args.service.yes, writes, removes: Vec::new(), commands: lines(&commands), unit },
+    )
+}
+
+/// Removes the service, with the identity, the cache and everything else of the worker.
+pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
+    let mut places = places(context, args)?;
+    let root = Root::new(args);
+    let unit = fs::read_to_string(root.at(&places.unit())).unwrap_or_default();
+    if context.given_dir.is_none() {
+        places.dir = dir_of(&unit).unwrap_or(places.dir);
+    }
+    let there: Vec<PathBuf> =
+        places.all().into_iter().map(|path| root.at(&path)).filter(|path| path.exists()).collect();
+    let (stop, forget) = (root.commands(places.stop()), root.commands(places.forget()));
+    if args.yes && !there.is_empty() {
+        // What is not there any more need not be stopped, and must not keep the rest from being removed.
+        attempt_all(&stop);
+        for path in &there {
+            remove(path)?;
+        }
+        attempt_all(&forget);
+    }
+    let commands = if there.is_empty() { Vec::new() } else { [lines(&stop), lines(&forget)].concat() };
+    let removes = there.iter().map(|path| shown(path)).collect();
+    show(context, args, &Plan { done: args.yes, writes: Vec::new(), removes, commands, unit: None })
+}
+
+fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
+    let dir = |usual: PathBuf| {
+        let dir = context.given_dir.clone().unwrap_or(usual);
+        std::path::absolute(&dir).map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
+    };
+    if !args.user {
+        return Ok(Places { scope: Scope::System, dir: dir("/var/lib/deskgrid".into())? });
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("HOME")
+        .ok_or_else(|| Failure::usage("there is no home directory", "set HOME, or leave --user out"))?;
+    let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+    let data = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+    Ok(Places { scope: Scope::User { config, data }, dir: dir(context.state.root().to_owned())? })
+}
+
+/// The owner's settings, once it is sure that a worker will take them.
+fn read_settings(file: &Path) -> Result<String, Failure> {
+    worker::Config::load(file)?;
+    fs::read_to_string(file).map_err(|e| Failure::io(format!("cannot read {}", file.display()), &e))
+}
+
+/// Where paths of the plan are: on this system, or below another root, where no command is run.
+struct Root {
+    below: Option<PathBuf>,
+}
+
+impl Root {
+    fn new(args: &ServiceArgs) -> Self {
+        Self { below: args.root.clone() }
+    }
+
+    fn at(&self, path: &Path) -> PathBuf {
+        match &self.below {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
+    fn commands(&self, commands: Vec<Words>) -> Vec<Words> {
+        if self.below.is_some() { Vec::new() } else { commands }
+    }
+
+    fn write(&self, file: &Written) -> Result<(), Failure> {
+        let path = self.at(&file.path);
+        make_parent(&path)?;
+        fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))
+    }
+
+    /// Copies this program aside and then into place, as the one that is there may be running.
+    fn place_program(&self, to: &Path) -> Result<(), Failure> {
+        let (to, from) =
+            (self.at(to), std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?);
+        if fs::canonicalize(&to).ok() == fs::canonicalize(&from).ok() {
+            return Ok(());
+        }
+        make_parent(&to)?;
+        let aside = to.with_extension("new");
+        let place = || {
+            fs::copy(&from, &aside)?;
+            fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
+            fs::rename(&aside, &to)
+        };
+        place().map_err(|e| cannot("write", &to, &e))
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let mut failure = Failure::io(format!("cannot {what} {}", path.display()), error);
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        failure.hint = "run it with sudo, or install it for yourself alone with --user".to_owned();
+    }
+    failure
+}
+
+fn make_parent(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
+}
+
+/// Removes a file or a tree, and the directory above if that was all and it is ours.
+fn remove(path: &Path) -> Result<(), Failure> {
+    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    gone.map_err(|e| cannot("remove", path, &e))?;
+    let mut above = path.parent();
+    while let Some(dir) = above.filter(|dir| dir.ends_with("deskgrid") || dir.ends_with("deskgrid/bin")) {
+        if fs::remove_dir(dir).is_err() {
+            break;
+        }
+        above = dir.parent();
+    }
+    Ok(())
+}
+
+fn run_all(commands: &[Words]) -> Result<(), Failure> {
+    for words in commands {
+        let why = match Command::new(&words[0]).args(&words[1..]).output() {
+            Ok(output) if output.status.success() => continue,
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let hint = "the files are in place: put right what is wrong and run the rest of the commands, or uninstall";
+        return Err(Failure::new(Exit::Error, "command", format!("`{}` failed", words.join(" ")), hint).because(why));
+    }
+    Ok(())
+}
+
+fn attempt_all(commands: &[Words]) {
+    for words in commands {
+        let done = Command::new(&words[0]).args(&words[1..]).output();
+        if !done.is_ok_and(|output| output.status.success()) {
+            note(&format!("note: `{}` did not work; going on", words.join(" ")));
+        }
+    }
+}
+
+fn lines(commands: &[Words]) -> Vec<String> {
+    commands.iter().map(|words| words.join(" ")).collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Failure> {
+    let text = || {
+        let mut text = String::new();
+        let mut list = |what: &str, items: &[String]| {
+            if !items.is_empty() {
+                let _ = writeln!(text, "{what}:\n  {}", items.join("\n  "));
+            }
+        };
+        let (wrote, removed, ran) =
+            if plan.done { ("written", "removed", "run") } else { ("to write", "to remove", "to run") };
+        list(wrote, &plan.writes);
+        list(removed, &plan.removes);
+        list(ran, &plan.commands);
+        if plan.writes.is_empty() && plan.removes.is_empty() {
+            text.push_str("nothing of a worker is installed here\n");
+        }
+        if let Some(unit) = plan.unit.as_ref().filter(|_| !plan.done) {
+            let _ = write!(text, "\nthe unit:\n\n{unit}\n");
+        }
+        if !args.yes {
+            text.push_str("nothing was changed: do it with --yes\n");
+        }
+        text
+    };
+    context.out.show(plan, text, || [plan.writes.clone(), plan.removes.clone()].concat())?;
+    Ok(Exit::Well)
+}

@@ -1,0 +1,324 @@
+//! The worker as a service of systemd: which files that takes, what they say, and which commands. Only the plan; carrying
+//! it out is the command's.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The service's name.
+pub(crate) const UNIT: &str = "deskgrid-worker.service";
+/// The slice that the service is in, so that everything of it together has the lowest weight on the host.
+const SLICE: &str = "deskgrid.slice";
+/// The account that the system's service runs as.
+const ACCOUNT: &str = "deskgrid";
+/// How the unit names the state directory, for whoever removes the service.
+const DIR_NOTE: &str = "# state-directory: ";
+
+/// Whose service it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The host's: starts with it, as an account of its own.
+    System,
+    /// A person's: as that person, who may have no other rights.
+    User {
+        /// Where the person's settings are.
+        config: PathBuf,
+        /// Where the person's programs are.
+        data: PathBuf,
+    },
+}
+
+/// Where everything of the service goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// Whose it is.
+    pub scope: Scope,
+    /// The state directory.
+    pub dir: PathBuf,
+}
+
+/// A file to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Where.
+    pub path: PathBuf,
+    /// What.
+    pub text: String,
+}
+
+/// One command with its arguments.
+pub(crate) type Words = Vec<String>;
+
+impl Places {
+    /// Where the unit is.
+    pub(crate) fn unit(&self) -> PathBuf {
+        self.units().join(UNIT)
+    }
+
+    fn units(&self) -> PathBuf {
+        match &self.scope {
+            Scope::System => "/etc/systemd/system".into(),
+            Scope::User { config, .. } => config.join("systemd/user"),
+        }
+    }
+
+    fn slice(&self) -> PathBuf {
+        self.units().join(SLICE)
+    }
+
+    /// Where a copy of the program goes.
+    pub(crate) fn program(&self) -> PathBuf {
+        match &self.scope {
+            Scope::System => "/usr/local/lib/deskgrid/deskgrid".into(),
+            Scope::User { data, .. } => data.join("deskgrid/bin/deskgrid"),
+        }
+    }
+
+    /// Where a copy of the owner's settings goes.
+    pub(crate) fn settings(&self) -> PathBuf {
+        match &self.scope {
+            Scope::System => "/etc/deskgrid/worker.toml".into(),
+            Scope::User { config, .. } => config.join("deskgrid/worker.toml"),
+        }
+    }
+
+    fn accounts(&self) -> Option<PathBuf> {
+        (self.scope == Scope::System).then(|| "/etc/sysusers.d/deskgrid.conf".into())
+    }
+
+    /// The files to write, apart from the copies of program and settings.
+    ///
+    /// # Errors
+    /// If a path cannot stand in a unit.
+    pub(crate) fn files(&self, slots: Option<u32>, settings: bool) -> Result<Vec<Written>, Failure> {
+        let mut files = vec![
+            Written { path: self.unit(), text: self.unit_text(slots, settings)? },
+            Written { path: self.slice(), text: SLICE_TEXT.to_owned() },
+        ];
+        files.extend(self.accounts().map(|path| Written { path, text: account_text(&self.dir) }));
+        Ok(files)
+    }
+
+    fn unit_text(&self, slots: Option<u32>, settings: bool) -> Result<String, Failure> {
+        let mut start = format!("{} --dir {} worker start", quoted(&self.program())?, quoted(&self.dir)?);
+        if settings {
+            write!(start, " --config {}", quoted(&self.settings())?).expect("text takes text");
+        }
+        if let Some(slots) = slots {
+            write!(start, " --slots {slots}").expect("text takes text");
+        }
+        let dir = quoted(&self.dir)?;
+        let (own, target) = match self.scope {
+            Scope::System => (format!("\n{SYSTEM}ReadWritePaths={dir}\n"), "multi-user.target"),
+            Scope::User { .. } => (String::new(), "default.target"),
+        };
+        let after = if self.scope == Scope::System { ONLINE } else { "" };
+        Ok(format!(
+            "{HEAD}{DIR_NOTE}{}\n[Unit]\n{UNIT_TEXT}{after}\n[Service]\nExecStart={start}\n{SERVICE}{own}\n[Install]\nWantedBy={target}\n",
+            self.dir.display()
+        ))
+    }
+
+    /// What to do once the files are there.
+    pub(crate) fn start(&self) -> Vec<Words> {
+        let worker = self.dir.join("worker").display().to_string();
+        match &self.scope {
+            Scope::System => vec![
+                words(&["systemd-sysusers", "/etc/sysusers.d/deskgrid.conf"]),
+                words(&["chown", "-R", &format!("{ACCOUNT}:{ACCOUNT}"), &worker]),
+                words(&["systemctl", "daemon-reload"]),
+                words(&["systemctl", "enable", UNIT]),
+                words(&["systemctl", "restart", UNIT]),
+            ],
+            Scope::User { .. } => vec![
+                words(&["systemctl", "--user", "daemon-reload"]),
+                words(&["systemctl", "--user", "enable", UNIT]),
+                words(&["systemctl", "--user", "restart", UNIT]),
+                words(&["loginctl", "enable-linger"]),
+            ],
+        }
+    }
+
+    /// What to do before the files go. Stopped in order, the worker tells its master that it leaves.
+    pub(crate) fn stop(&self) -> Vec<Words> {
+        match &self.scope {
+            Scope::System => vec![words(&["systemctl", "disable", "--now", UNIT])],
+            Scope::User { .. } => vec![words(&["systemctl", "--user", "disable", "--now", UNIT])],
+        }
+    }
+
+    /// What to do once the files are gone.
+    pub(crate) fn forget(&self) -> Vec<Words> {
+        match &self.scope {
+            Scope::System => vec![words(&["systemctl", "daemon-reload"]), words(&["userdel", ACCOUNT])],
+            Scope::User { .. } => vec![words(&["systemctl", "--user", "daemon-reload"])],
+        }
+    }
+
+    /// Everything that is to be removed: files and directories with all that is in them.
+    pub(crate) fn all(&self) -> Vec<PathBuf> {
+        let copies = [self.program(), self.settings()];
+        let mut all = vec![self.unit(), self.slice()];
+        all.extend(self.accounts());
+        all.extend(copies);
+        // Not the directory itself: a master or a user may have state there, too.
+        all.push(self.dir.join("worker"));
+        all
+    }
+}
+
+fn words(words: &[&str]) -> Words {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The state directory of an installed unit.
+pub(crate) fn dir_of(unit: &str) -> Option<PathBuf> {
+    unit.lines().find_map(|line| line.strip_prefix(DIR_NOTE)).map(PathBuf::from)
+}
+
+/// A path as one word of a unit.
+fn quoted(path: &Path) -> Result<String, Failure> {
+    let refused = |why: &str| {
+        Failure::usage(format!("{} cannot be used by a service: {why}", path.display()), "choose another path")
+    };
+    let text = path.to_str().ok_or_else(|| refused("it is not UTF-8"))?;
+    if !path.is_absolute() {
+        return Err(refused("it is not absolute"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(refused("it has control characters"));
+    }
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+@:%".contains(c));
+    Ok(if plain { text } else { format!("\"{text}\"") })
+}
+
+fn account_text(dir: &Path) -> String {
+    format!(
+        "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n\
+         # The account of the worker, and its access to input devices, of which it keeps only the time of the last event.\n\
+         u {ACCOUNT} - \"deskgrid worker\" \"{}\"\nm {ACCOUNT} input\n",
+        dir.display()
+    )
+}
+
+const HEAD: &str = "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
+
+const UNIT_TEXT: &str = "\
+Description=deskgrid worker: computes tasks while nobody needs this PC
+StartLimitIntervalSec=0
+";
+
+const ONLINE: &str = "Wants=network-online.target\nAfter=network-online.target systemd-logind.service\n";
+
+const SLICE_TEXT: &str = "\
+# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.
+# The worker and all its tasks together weigh next to nothing against everything else on the host.
+[Slice]
+CPUWeight=1
+IOWeight=1
+";
+
+/// What any service of ours has: what starts and ends it, and what needs no rights to be held.
+const SERVICE: &str = "\
+Slice=deskgrid.slice
+Restart=always
+RestartSec=5
+# Starting again does not help against a wrong command line or a refused identity.
+RestartPreventExitStatus=2 6
+# The worker ends its tasks itself; what were left of them is killed.
+KillMode=mixed
+TimeoutStopSec=30
+# The worker freezes and limits tasks in groups below its own.
+Delegate=yes
+OOMScoreAdjust=500
+MemoryMax=75%
+MemorySwapMax=0
+TasksMax=8192
+LimitCORE=0
+UMask=0077
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+";
+
+/// What the host's service has beside that. Namespaces are not restricted, and nothing is mounted over /proc: tasks that
+/// run in a namespace of their own (bubblewrap) need both.
+const SYSTEM: &str = "\
+User=deskgrid
+Group=deskgrid
+SupplementaryGroups=input
+CapabilityBoundingSet=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+BindReadOnlyPaths=-/tmp/.X11-unix
+DevicePolicy=closed
+DeviceAllow=char-input r
+ProtectClock=yes
+ProtectKernelModules=yes
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user() -> Places {
+        let scope = Scope::User { config: "/home/o/.config".into(), data: "/home/o/.local/share".into() };
+        Places { scope, dir: "/home/o/my grid".into() }
+    }
+
+    #[test]
+    fn the_unit_names_everything_by_absolute_paths() {
+        let system = Places { scope: Scope::System, dir: "/var/lib/deskgrid".into() };
+        let text = &system.files(Some(2), true).unwrap()[0].text;
+        let start = "ExecStart=/usr/local/lib/deskgrid/deskgrid --dir /var/lib/deskgrid worker start --config /etc/deskgrid/worker.toml --slots 2\n";
+        assert!(text.contains(start), "{text}");
+        for line in [
+            "Restart=always",
+            "Delegate=yes",
+            "NoNewPrivileges=yes",
+            "DeviceAllow=char-input r",
+            "ProtectHome=yes",
+            "WantedBy=multi-user.target",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is missing:\n{text}");
+        }
+        assert_eq!(dir_of(text).as_deref(), Some(Path::new("/var/lib/deskgrid")));
+    }
+
+    #[test]
+    fn a_persons_service_asks_for_no_rights_that_a_person_has_not() {
+        let text = &user().files(None, false).unwrap()[0].text;
+        assert!(text.contains("--dir \"/home/o/my grid\" worker start\n"), "{text}");
+        assert!(
+            !text.contains("User=") && !text.contains("Protect") && text.contains("WantedBy=default.target"),
+            "{text}"
+        );
+        assert_eq!(dir_of(text).as_deref(), Some(Path::new("/home/o/my grid")));
+    }
+
+    #[test]
+    fn paths_survive_the_units_own_language() {
+        assert_eq!(quoted(Path::new("/a b/100%/$x\\")).unwrap(), "\"/a b/100%%/$$x\\\\\"");
+        for bad in ["relative", "/a\nb"] {
+            assert!(quoted(Path::new(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_removed() {
+        for places in [user(), Places { scope: Scope::System, dir: "/var/lib/deskgrid".into() }] {
+            let all = places.all();
+            assert!(places.files(None, true).unwrap().iter().all(|file| all.contains(&file.path)));
+            assert!(all.contains(&places.program()) && all.contains(&places.settings()));
+            assert!(!all.contains(&places.dir), "others may have state there");
+        }
+    }
+}

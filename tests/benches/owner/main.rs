@@ -1,0 +1,48 @@
+//! What an owner notices of the grid, with a real master, a real worker and real busy tasks on loopback:
+//! `cargo bench -p tests --bench owner`, or with `-- --presses 50 --rounds 4`. How long after a key press (synthetic, on
+//! Xvfb) every process of every task is frozen, and how much a busy program of the owner loses while tasks run.
+//! Needs Xvfb (Debian: xvfb) for the first. Takes the programs of `DESKGRID_BIN_DIR`, or builds them.
+
+mod loss;
+mod press;
+mod task;
+
+use std::process::Command;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if task::is_asked(&args) {
+        return;
+    }
+    let number = |name: &str, usual: u32| {
+        args.iter().position(|a| a == name).and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(usual)
+    };
+    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
+        build();
+    }
+    match number("--presses", 200) {
+        0 => {}
+        presses => press::measure(presses),
+    }
+    match number("--rounds", 10) {
+        0 => {}
+        rounds => loss::measure(rounds),
+    }
+}
+
+fn build() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
+    // What cargo says to this program would make it build half of the libraries again.
+    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
+        command.env_remove(name);
+    }
+    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
+}
+
+/// The value below which the part `share` of the sorted values lies.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted[((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1).min(last)]
+}

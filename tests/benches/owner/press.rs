@@ -1,0 +1,102 @@
+//! From a key press to the moment when every process of every task is at rest, and to the last moment at which one of
+//! them computed. The two differ on a busy machine: a process that was told to stop rests only when it would have had its
+//! turn, but does not compute in it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tests::{Grid, eventually};
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{KEY_PRESS_EVENT, KEY_RELEASE_EVENT};
+use x11rb::protocol::xtest::ConnectionExt as _;
+
+use super::quantile;
+use super::task::{PROCESSES, Process, TASK, monotonic_ns};
+
+/// Tasks at a time.
+const SLOTS: usize = 2;
+/// How long to look for frozen processes after a press before it counts as never.
+const NEVER: Duration = Duration::from_secs(10);
+/// How often to look.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// The worker's settings: tasks run a second after the last touch, so that many presses fit into minutes; between
+/// presses the display is asked rarely, so that only what it tells by itself can be quick.
+fn settings(display: &str) -> String {
+    format!(
+        "[owner]\nfirst_watch_s = 0\n[owner.input]\nidle_s = 1\nresume_s = 1\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\ninput_every_ms = 1500\nevdev = \"off\"\nlogind = \"off\"\n\
+         load = \"off\"\nmemory = \"off\"\npower = \"off\"\n"
+    )
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn display() -> Option<(Server, String)> {
+    let mut command = Command::new("Xvfb");
+    command.args(["-displayfd", "1", "-screen", "0", "64x64x24", "-nolisten", "tcp"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
+    Some((Server(child), format!(":{}", line.trim())))
+}
+
+/// Measures and prints.
+pub(super) fn measure(presses: u32) {
+    let Some((_server, name)) = display() else {
+        return println!("key press to frozen: not measured, there is no Xvfb (Debian: xvfb)");
+    };
+    let (person, _) = x11rb::connect(Some(&name)).expect("the display answers");
+    let mut grid = Grid::start();
+    grid.worker("pc").slots(SLOTS as u32).config(&settings(&name)).start();
+    let program = std::env::current_exe().expect("this program has a path");
+    let input = format!("{}:busy", program.display());
+    grid.submit(["--array", &format!("1-{SLOTS}"), "--input", &input, "--", "./busy", TASK]);
+    let mark = grid.dir().to_string_lossy().into_owned();
+    let (mut rest_ms, mut last_ms) = (Vec::new(), Vec::new());
+    for press in 1..=presses {
+        let processes = eventually("every process runs", Duration::from_secs(120), || {
+            let all = Process::all(&mark);
+            (all.len() == SLOTS * PROCESSES && all.iter().all(|process| !process.at_rest())).then_some(all)
+        });
+        // At any moment between two looks of the sensor.
+        std::thread::sleep(Duration::from_millis(rand::random_range(0..1_500)));
+        for kind in [KEY_PRESS_EVENT, KEY_RELEASE_EVENT] {
+            person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).expect("the display takes a key");
+        }
+        let (pressed, pressed_ns) = (Instant::now(), monotonic_ns());
+        person.flush().expect("the display takes a key");
+        while !processes.iter().all(|process| process.at_rest()) && pressed.elapsed() < NEVER {
+            std::thread::sleep(LOOK);
+        }
+        rest_ms.push(pressed.elapsed().as_secs_f64() * 1e3);
+        let used: Vec<u64> = processes.iter().map(|process| process.ticks()).collect();
+        std::thread::sleep(Duration::from_millis(100));
+        let later: Vec<u64> = processes.iter().map(|process| process.ticks()).collect();
+        assert_eq!(used, later, "what is at rest uses no processor");
+        let last = processes.iter().map(|process| process.noted_ns()).max().unwrap_or(0);
+        last_ms.push(last.saturating_sub(pressed_ns) as f64 / 1e6);
+        if press % 20 == 0 {
+            eprintln!("{press} of {presses} presses");
+        }
+    }
+    for (what, mut took) in [("every process at rest", rest_ms), ("the last computing of any", last_ms)] {
+        took.sort_by(f64::total_cmp);
+        let at = |share| quantile(&took, share);
+        println!(
+            "key press to {what}, {presses} presses, {SLOTS} tasks of {PROCESSES} processes: p50 {:.1} ms, p90 {:.1} ms, \
+             p99 {:.1} ms, longest {:.1} ms",
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(1.0)
+        );
+    }
+}

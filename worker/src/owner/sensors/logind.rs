@@ -1,0 +1,171 @@
+//! Sessions of people, here and over the network, as systemd's login manager tells over the system's message bus. Reading
+//! needs no privilege. What it does not see is what happens on a desktop: that is left to those who see its input.
+
+mod session;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use common::Span;
+use tokio::runtime::{Builder, Runtime};
+use zbus::{Connection, OwnedObjectPath, OwnedVariant, connection, fdo};
+
+use self::session::{Activity, Session};
+use super::{Sensor, SensorsConfig, Unseen, Use};
+use crate::os;
+use crate::owner::sight::{Reading, Sight, Topic};
+
+const LOGIND: &str = "org.freedesktop.login1";
+const MANAGER: &str = "/org/freedesktop/login1";
+const BUS: &str = "org.freedesktop.DBus";
+/// What to be told of: people who come and go, and sessions that are locked.
+const NEWS: &str = "type='signal',sender='org.freedesktop.login1'";
+/// How long one question to the bus may take.
+const ANSWER: Duration = Duration::from_secs(2);
+/// However much is told, sessions are not looked at more often than this.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Looks at the sessions.
+pub(super) struct Logind {
+    bus: String,
+    every: Duration,
+    unseen: Unseen,
+    /// Where this host's own input comes from, for those who look at it.
+    watched: Vec<PathBuf>,
+    /// Drives the connection, within this sensor's own thread.
+    runtime: io::Result<Runtime>,
+    connection: Option<Connection>,
+    /// The last sign of a person so far, also of sessions that have ended, in microseconds since 1970.
+    last: u64,
+}
+
+impl Logind {
+    pub(super) fn new(config: &SensorsConfig) -> Self {
+        let looked_at = |sensor: Use, place: &PathBuf| (sensor == Use::Auto).then(|| place.clone());
+        let now = now();
+        Self {
+            bus: config.system_bus.clone(),
+            every: Duration::from_millis(config.input_every_ms),
+            unseen: config.unseen_sessions,
+            watched: [looked_at(config.evdev, &config.input_dir), looked_at(config.x11, &config.x11_dir)]
+                .into_iter()
+                .flatten()
+                .collect(),
+            runtime: Builder::new_current_thread().enable_all().build(),
+            connection: None,
+            last: now.saturating_sub(os::since_boot().0),
+        }
+    }
+
+    fn look(&mut self) -> zbus::Result<Vec<Session>> {
+        let Ok(runtime) = &self.runtime else { return Err(zbus::Error::Unsupported) };
+        let connection = match &self.connection {
+            Some(connection) => connection,
+            None => self.connection.insert(runtime.block_on(open(&self.bus))?),
+        };
+        let sessions = runtime.block_on(sessions(connection));
+        if sessions.is_err() {
+            self.connection = None;
+        }
+        sessions
+    }
+
+    fn judge(&mut self, sessions: &[Session]) -> Sight {
+        let watched = self.watched.iter().any(|place| place.exists());
+        let (mut unseen, now) = (None, now());
+        for session in sessions {
+            match session.activity(watched, self.unseen) {
+                Activity::Nothing => {}
+                // A clock that was set back must not make the last sign lie ahead.
+                Activity::At(at) => self.last = self.last.max(at.min(now)),
+                Activity::Unseen(who) => {
+                    self.last = now;
+                    unseen.get_or_insert(who);
+                }
+            }
+        }
+        self.last = self.last.min(now);
+        unseen.map_or_else(|| Sight::Seen(Reading::Idle(Span(now - self.last))), Sight::Unknown)
+    }
+}
+
+impl Sensor for Logind {
+    fn name(&self) -> &'static str {
+        "logind"
+    }
+
+    fn topic(&self) -> Topic {
+        Topic::Input
+    }
+
+    fn sense(&mut self) -> Sight {
+        match self.look() {
+            Ok(sessions) => self.judge(&sessions),
+            Err(error) if no_bus(&error) => Sight::Absent("there is no system message bus".to_owned()),
+            Err(error) if no_logind(&error) => {
+                Sight::Absent("no login manager is on the system message bus".to_owned())
+            }
+            Err(error) => Sight::Unknown(format!("the login manager does not answer: {error}")),
+        }
+    }
+
+    fn wait(&mut self, pause: Duration) {
+        let pause = self.every.max(pause);
+        match (&self.runtime, &self.connection) {
+            (Ok(runtime), Some(connection)) => runtime.block_on(async {
+                let news = tokio::time::timeout(pause, connection.monitor_activity());
+                let _ = tokio::join!(news, tokio::time::sleep(SETTLE));
+            }),
+            _ => thread::sleep(pause),
+        }
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| Span::from(since).0)
+}
+
+async fn open(bus: &str) -> zbus::Result<Connection> {
+    let builder = if bus.is_empty() { connection::Builder::system() } else { connection::Builder::address(bus) };
+    let connection = builder.method_timeout(ANSWER).build().await?;
+    connection.call_method(Some(BUS), "/org/freedesktop/DBus", Some(BUS), "AddMatch", &(NEWS,)).await?;
+    Ok(connection)
+}
+
+async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
+    let list = connection
+        .call_method(Some(LOGIND), MANAGER, Some("org.freedesktop.login1.Manager"), "ListSessions", &())
+        .await?;
+    let list: Vec<(String, u32, String, String, OwnedObjectPath)> = list.body().deserialize()?;
+    let mut sessions = Vec::new();
+    for (id, _, _, _, path) in list {
+        let all = (format!("{LOGIND}.Session"),);
+        match connection.call_method(Some(LOGIND), path, Some("org.freedesktop.DBus.Properties"), "GetAll", &all).await
+        {
+            Ok(answer) => {
+                let properties: BTreeMap<String, OwnedVariant> = answer.body().deserialize()?;
+                sessions.push(Session::of(id, &properties));
+            }
+            // It has ended meanwhile.
+            Err(zbus::Error::MethodError(..) | zbus::Error::FDO(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sessions)
+}
+
+fn no_bus(error: &zbus::Error) -> bool {
+    let missing = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+    match error {
+        zbus::Error::InputOutput(error) => missing(error.kind()),
+        zbus::Error::Connection(error, _) => missing(error.kind()),
+        _ => false,
+    }
+}
+
+fn no_logind(error: &zbus::Error) -> bool {
+    matches!(error, zbus::Error::FDO(error) if matches!(**error, fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_)))
+}

@@ -1,0 +1,148 @@
+//! What one session of the login manager says of its person. Pure; the bus is elsewhere.
+
+use std::collections::BTreeMap;
+
+use zbus::OwnedVariant;
+
+use crate::owner::sensors::Unseen;
+
+/// A session, as far as it matters here. Times are in microseconds since 1970; 0 where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Session {
+    pub id: String,
+    pub person: String,
+    /// `user`, `greeter`, `manager`, `background` and others.
+    pub class: String,
+    /// `tty`, `x11`, `wayland`, `mir`, `web`, `unspecified`.
+    pub kind: String,
+    /// `opening`, `online`, `active`, `closing`.
+    pub state: String,
+    pub remote: bool,
+    pub locked: bool,
+    pub idle: bool,
+    /// Of a terminal: when something was typed last. Of a desktop: when its idle hint changed last.
+    pub idle_since: u64,
+    /// When the person logged in.
+    pub began: u64,
+}
+
+/// What a session says of its person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Activity {
+    /// Nothing: it is nobody's, or it is left to those who see its input.
+    Nothing,
+    /// The person did something at that time, and may be there since.
+    At(u64),
+    /// There is a person, and what he does nobody sees; says who.
+    Unseen(String),
+}
+
+impl Session {
+    /// From the properties that the login manager gives.
+    pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
+        let text =
+            |name: &str| properties.get(name).and_then(|v| <&str>::try_from(v).ok()).unwrap_or_default().to_owned();
+        let flag = |name: &str| properties.get(name).and_then(|v| bool::try_from(v).ok()).unwrap_or_default();
+        let time = |name: &str| properties.get(name).and_then(|v| u64::try_from(v).ok()).unwrap_or_default();
+        Self {
+            id,
+            person: text("Name"),
+            class: text("Class"),
+            kind: text("Type"),
+            state: text("State"),
+            remote: flag("Remote"),
+            locked: flag("LockedHint"),
+            idle: flag("IdleHint"),
+            idle_since: time("IdleSinceHint"),
+            began: time("Timestamp"),
+        }
+    }
+
+    /// What it says. `watched`: whether the input devices of this host, or its displays, are looked at by others.
+    pub(super) fn activity(&self, watched: bool, unseen: Unseen) -> Activity {
+        if !self.class.starts_with("user") || self.state == "closing" {
+            return Activity::Nothing;
+        }
+        let desktop = matches!(&*self.kind, "x11" | "wayland" | "mir" | "web");
+        if desktop && (self.locked || self.idle) {
+            // Only true hints prove something: many desktops never set them. They changed when the person went.
+            return Activity::At(self.began.max(if self.idle { self.idle_since } else { 0 }));
+        }
+        if !desktop && self.idle_since > 0 {
+            return Activity::At(self.began.max(self.idle_since));
+        }
+        if !self.remote && watched {
+            return Activity::At(self.began);
+        }
+        match unseen {
+            Unseen::Ignore => Activity::At(self.began),
+            Unseen::Present => {
+                let from = if self.remote { "from elsewhere" } else { "here" };
+                Activity::Unseen(format!(
+                    "{} is logged in {from} (session {}), and no input can be seen of it",
+                    self.person, self.id
+                ))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(kind: &str) -> Session {
+        let word = str::to_owned;
+        Session {
+            id: word("3"),
+            person: word("alice"),
+            class: word("user"),
+            kind: word(kind),
+            state: word("active"),
+            began: 100,
+            ..Session::default()
+        }
+    }
+
+    fn says(session: &Session) -> Activity {
+        session.activity(true, Unseen::Present)
+    }
+
+    #[test]
+    fn a_terminal_tells_when_something_was_typed_wherever_it_is() {
+        for remote in [false, true] {
+            let tty = Session { remote, idle_since: 700, ..session("tty") };
+            assert_eq!(says(&tty), Activity::At(700));
+            assert_eq!(says(&Session { idle: true, locked: true, ..tty }), Activity::At(700));
+        }
+    }
+
+    #[test]
+    fn only_people_count() {
+        for class in ["greeter", "manager", "background", "lock-screen"] {
+            assert_eq!(says(&Session { class: class.to_owned(), remote: true, ..session("x11") }), Activity::Nothing);
+        }
+        assert_eq!(says(&Session { state: "closing".to_owned(), remote: true, ..session("x11") }), Activity::Nothing);
+    }
+
+    #[test]
+    fn a_desktop_here_is_left_to_those_who_see_its_input() {
+        let desktop = Session { idle_since: 700, ..session("wayland") };
+        assert_eq!(says(&desktop), Activity::At(100), "the hint proves nothing, the login does");
+        assert!(matches!(desktop.activity(false, Unseen::Present), Activity::Unseen(_)), "nobody sees it");
+    }
+
+    #[test]
+    fn a_remote_desktop_counts_until_it_is_locked_or_idle() {
+        let desktop = Session { remote: true, idle_since: 700, ..session("x11") };
+        assert!(matches!(says(&desktop), Activity::Unseen(who) if who.contains("alice") && who.contains("session 3")));
+        assert_eq!(says(&Session { idle: true, ..desktop.clone() }), Activity::At(700));
+        assert_eq!(says(&Session { locked: true, ..desktop.clone() }), Activity::At(100));
+        assert_eq!(desktop.activity(true, Unseen::Ignore), Activity::At(100));
+    }
+
+    #[test]
+    fn a_remote_session_without_a_terminal_counts_as_long_as_it_lasts() {
+        assert!(matches!(says(&Session { remote: true, ..session("unspecified") }), Activity::Unseen(_)));
+    }
+}

@@ -1,0 +1,225 @@
+//! Has sensors look, each in a thread of its own, so that one that hangs holds up neither the others, nor the worker, nor
+//! its end. What one of them saw is told when it is news; of one that takes too long it is told that it does not know.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::Sensor;
+use crate::owner::sight::{Sight, Topic};
+
+/// A sensor's stack, in bytes; only what it touches takes memory.
+const STACK: usize = 256 * 1024;
+/// How often to look for sensors that take too long, in parts of their patience.
+const LOOKS: u32 = 4;
+
+/// What one sensor sees, when that has changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sighted {
+    /// Which sensor, in the order in which they were given.
+    pub sensor: usize,
+    /// What it sees.
+    pub sight: Sight,
+}
+
+/// How sensors are driven.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// For how long a sensor that has no wish of its own waits between two looks.
+    pub pause: Duration,
+    /// How long a look may take.
+    pub patience: Duration,
+}
+
+/// Where one sensor's thread and whoever looks after it meet.
+struct Desk {
+    /// Since when it is looking.
+    since: Option<Instant>,
+    /// What was told last.
+    told: Sight,
+}
+
+fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has each sensor look now, and again after it has waited, for as long as there is somebody to tell. Returns at once,
+/// with what is known of each by then: nothing.
+///
+/// # Errors
+/// If there is no room for another thread.
+pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
+    sensors: Vec<Box<dyn Sensor>>,
+    timeouts: Timeouts,
+    tell: &UnboundedSender<T>,
+) -> io::Result<Vec<Sight>> {
+    let unseen = Sight::Unknown("it has not looked yet".to_owned());
+    let mut desks = Vec::new();
+    let first = vec![unseen.clone(); sensors.len()];
+    for (sensor, mut eyes) in sensors.into_iter().enumerate() {
+        let desk = Arc::new(Mutex::new(Desk { since: None, told: unseen.clone() }));
+        desks.push(Arc::clone(&desk));
+        let tell = tell.clone();
+        let watch = move || {
+            while !tell.is_closed() {
+                lock(&desk).since = Some(Instant::now());
+                let sight = eyes.sense();
+                let mut desk = lock(&desk);
+                desk.since = None;
+                news(&mut desk, sight, sensor, eyes.name(), &tell);
+                drop(desk);
+                eyes.wait(timeouts.pause);
+            }
+        };
+        thread::Builder::new().name(format!("sensor-{sensor}")).stack_size(STACK).spawn(watch)?;
+    }
+    let tell = tell.clone();
+    let look_after = move || {
+        while !tell.is_closed() {
+            thread::sleep(timeouts.patience / LOOKS);
+            for (sensor, desk) in desks.iter().enumerate() {
+                let mut desk = lock(desk);
+                if desk.since.is_some_and(|since| since.elapsed() > timeouts.patience) {
+                    news(&mut desk, overdue(timeouts.patience), sensor, "overdue", &tell);
+                }
+            }
+        }
+    };
+    thread::Builder::new().name("sensors".to_owned()).stack_size(STACK).spawn(look_after)?;
+    Ok(first)
+}
+
+fn overdue(patience: Duration) -> Sight {
+    Sight::Unknown(format!("it has not answered for {} s", patience.as_secs_f64()))
+}
+
+fn news<T: From<Sighted>>(desk: &mut Desk, sight: Sight, sensor: usize, name: &str, tell: &UnboundedSender<T>) {
+    if sight == desk.told {
+        return;
+    }
+    if std::mem::discriminant(&sight) != std::mem::discriminant(&desk.told) {
+        tracing::info!(sensor, name, ?sight, "a sensor sees something else");
+    }
+    desk.told = sight.clone();
+    // Whoever does not listen any more needs no news.
+    let _ = tell.send(Sighted { sensor, sight }.into());
+}
+
+/// What one sensor saw at one time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// The sensor's name.
+    pub name: &'static str,
+    /// What it looks at.
+    pub topic: Topic,
+    /// What it saw.
+    pub sight: Sight,
+}
+
+/// Has each sensor look once, all at the same time. One that takes longer than `patience` does not know; its thread is
+/// left behind.
+pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
+    let (tell, heard) = mpsc::channel();
+    let view = |eyes: &dyn Sensor| View { name: eyes.name(), topic: eyes.topic(), sight: overdue(patience) };
+    let mut views: Vec<View> = sensors.iter().map(|eyes| view(&**eyes)).collect();
+    for (sensor, mut eyes) in sensors.into_iter().enumerate() {
+        let tell = tell.clone();
+        let glance = move || drop(tell.send((sensor, eyes.sense())));
+        if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(glance) {
+            views[sensor].sight = Sight::Unknown(format!("there is no room for another thread: {error}"));
+        }
+    }
+    drop(tell);
+    let deadline = Instant::now() + patience;
+    while let Ok((sensor, sight)) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        views[sensor].sight = sight;
+    }
+    views
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::sight::Reading;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    /// Sees what it is told to see; hangs in the middle of a look when told nothing.
+    struct Puppet(mpsc::Receiver<f64>);
+
+    impl Sensor for Puppet {
+        fn name(&self) -> &'static str {
+            "puppet"
+        }
+        fn topic(&self) -> Topic {
+            Topic::Load
+        }
+        fn sense(&mut self) -> Sight {
+            self.0.recv().map_or_else(|gone| Sight::Absent(gone.to_string()), |load| Sight::Seen(Reading::Load(load)))
+        }
+        fn wait(&mut self, _: Duration) {}
+    }
+
+    fn puppet() -> (mpsc::Sender<f64>, Box<dyn Sensor>) {
+        let (strings, eyes) = mpsc::channel();
+        (strings, Box::new(Puppet(eyes)))
+    }
+
+    fn next(heard: &mut UnboundedReceiver<Sighted>) -> Sighted {
+        heard.blocking_recv().expect("the watchers live as long as somebody listens")
+    }
+
+    #[test]
+    fn only_news_is_told() {
+        let (tell, mut heard) = unbounded_channel::<Sighted>();
+        let (strings, eyes) = puppet();
+        let times = Timeouts { pause: Duration::ZERO, patience: Duration::from_secs(600) };
+        let first = watch(vec![eyes], times, &tell).unwrap();
+        assert!(matches!(&first[..], [Sight::Unknown(_)]), "what nobody has looked at is not known");
+        [1.0, 1.0, 2.0, 2.0, 1.0].iter().for_each(|load| strings.send(*load).unwrap());
+        for load in [1.0, 2.0, 1.0] {
+            assert_eq!(next(&mut heard), Sighted { sensor: 0, sight: Sight::Seen(Reading::Load(load)) });
+        }
+    }
+
+    #[test]
+    fn one_that_hangs_is_not_known_and_holds_up_nobody() {
+        let (tell, mut heard) = unbounded_channel::<Sighted>();
+        let ((hanging, hangs), (strings, sees)) = (puppet(), puppet());
+        let times = Timeouts { pause: Duration::ZERO, patience: Duration::from_millis(20) };
+        watch(vec![hangs, sees], times, &tell).unwrap();
+        let overdue = loop {
+            strings.send(rand_load()).unwrap();
+            let Sighted { sensor, sight } = next(&mut heard);
+            if let (0, Sight::Unknown(why)) = (sensor, sight) {
+                break why;
+            }
+        };
+        assert_eq!(overdue, "it has not answered for 0.02 s");
+        hanging.send(3.0).unwrap();
+        let back = loop {
+            let news = next(&mut heard);
+            if news.sensor == 0 {
+                break news.sight;
+            }
+        };
+        assert_eq!(back, Sight::Seen(Reading::Load(3.0)), "it is believed again");
+    }
+
+    /// Another number each time.
+    fn rand_load() -> f64 {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        f64::from(COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_single_look_ends_although_one_hangs() {
+        let ((_hanging, hangs), (strings, sees)) = (puppet(), puppet());
+        strings.send(2.0).unwrap();
+        let views = look(vec![hangs, sees], Duration::from_millis(200));
+        assert!(matches!(views[0].sight, Sight::Unknown(_)), "{views:?}");
+        assert_eq!(views[1].sight, Sight::Seen(Reading::Load(2.0)));
+    }
+}
