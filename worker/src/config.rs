@@ -7,7 +7,7 @@ use common::Speed;
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkerError;
-use crate::os::Limits;
+use crate::os::{Limits, TASK_PATH};
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Default for Config {
             speed: 0.0,
             grace_ms: 5_000,
             owner_poll_ms: 100,
-            path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            path: TASK_PATH.to_owned(),
             lang: "C.UTF-8".to_owned(),
             stream_limit_bytes: 16 << 20,
             output_limit_bytes: 4 << 30,
@@ -131,7 +131,10 @@ mod tests {
     #[test]
     fn the_shipped_file_names_every_key_with_its_default() {
         let text = include_str!("../../configs/worker.toml");
-        assert_eq!(text.parse::<Config>().unwrap(), Config::default());
+        // It shows the `PATH` of Linux, and says the other.
+        let path = if cfg!(windows) { text.parse::<Config>().unwrap().path } else { TASK_PATH.to_owned() };
+        assert_eq!(text.parse::<Config>().unwrap(), Config { path, ..Config::default() });
+        assert!(text.contains(TASK_PATH));
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
         assert_eq!(shipped.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>());

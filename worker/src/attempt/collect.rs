@@ -169,5 +169,5 @@ impl Found {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests;

@@ -1,10 +1,12 @@
 //! The one door to what differs between operating systems: starting a command in a process tree of its own, and
 //! freezing, thawing and ending that tree as a whole.
 //!
-//! What is behind it today is Linux; a second system has to offer the same names.
+//! What is behind it is Linux and Windows; a third system has to offer the same names.
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(windows)]
+pub mod windows;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
@@ -12,6 +14,23 @@ pub(crate) use linux::{
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Launcher, Output, Process};
+#[cfg(windows)]
+pub(crate) use windows::{
+    DirWatch, TASK_PATH, awake, boot_id, clock_and_memory, enlarge, files, load, since_boot, spawner_main,
+    this_program, thread_cpu, whole_path,
+};
+#[cfg(windows)]
+pub use windows::{Launcher, Output, Process};
+
+/// What the tasks' `PATH` is where the owner does not say.
+#[cfg(not(windows))]
+pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The whole path of a directory.
+#[cfg(not(windows))]
+pub(crate) fn whole_path(dir: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
+    dir.canonicalize()
+}
 
 use std::ffi::OsString;
 
