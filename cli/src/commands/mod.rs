@@ -9,6 +9,8 @@ mod login;
 mod master;
 mod policy;
 mod reproduce;
+#[cfg(windows)]
+mod scm;
 mod simulate;
 mod submit;
 mod task;
@@ -44,6 +46,10 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
+    #[cfg(windows)]
+    if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
+        logs::of_service(StateDir::find(global.dir.as_deref())?.root());
+    }
     logs::start(&global, serving);
     let context = Context { state: StateDir::find(global.dir.as_deref())?, out: Output::new(&global) };
     let runtime = runtime(&command)?;
@@ -59,6 +65,12 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Install(args)) => Box::pin(scm::install(context, *args)).await,
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,
