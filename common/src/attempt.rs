@@ -64,6 +64,8 @@ pub enum Outcome {
     NotStarted(String),
     /// The master asked for its end.
     Stopped,
+    /// It went beyond what its host allows of memory or disk, and was ended; says what.
+    OverLimit(String),
 }
 
 impl Outcome {
@@ -95,6 +97,7 @@ impl fmt::Display for Outcome {
             Outcome::BadOutput(what) => write!(f, "an output was not collected: {what}"),
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
             Outcome::Stopped => write!(f, "stopped by the master"),
+            Outcome::OverLimit(what) => write!(f, "ended at a limit of its host: {what}"),
         }
     }
 }

@@ -27,15 +27,69 @@ pub struct HostFacts {
     pub memory_mib: u64,
     /// Operating system and architecture, such as `linux x86_64`.
     pub os: String,
-    /// How well the worker confines tasks.
+    /// How well the worker confines every task at least.
     pub confinement: Confinement,
+    /// How well it confines those whose jobs ask for more.
+    pub confinement_most: Confinement,
+    /// Whether tasks whose jobs ask for the network get it.
+    pub network: bool,
 }
 
 /// How well a worker keeps tasks away from the owner's things; each level holds what the one before it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Confinement {
     /// A process tree of its own with limits, a clean environment and a directory of its own.
     Process,
+    /// Reads only the system, writes only its own directory, reaches no other process and no network; held by Landlock
+    /// and a filter of system calls.
+    Landlock,
+    /// Sees only the system and its own directory, and no process but its own; held by namespaces.
+    Namespace,
+    /// Runs under an account of its own.
+    Account,
+}
+
+/// What a host has for jobs that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offers {
+    /// How well it can confine.
+    pub confinement: Confinement,
+    /// Whether it gives the network.
+    pub network: bool,
+}
+
+impl Default for Offers {
+    /// Everything: what is assumed of hosts of which nothing is said.
+    fn default() -> Self {
+        Self { confinement: Confinement::Account, network: true }
+    }
+}
+
+impl HostFacts {
+    /// What it has for jobs that ask for it.
+    pub fn offers(&self) -> Offers {
+        Offers { confinement: self.confinement_most, network: self.network }
+    }
+}
+
+impl Confinement {
+    /// All of them, the weakest first.
+    pub const ALL: [Confinement; 4] =
+        [Confinement::Process, Confinement::Landlock, Confinement::Namespace, Confinement::Account];
+}
+
+/// A word that names no level of confinement.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no level of confinement: say `process`, `landlock`, `namespace` or `account`")]
+pub struct BadConfinement(pub String);
+
+impl std::str::FromStr for Confinement {
+    type Err = BadConfinement;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let level = Self::ALL.into_iter().find(|level| level.to_string() == text);
+        level.ok_or_else(|| BadConfinement(text.to_owned()))
+    }
 }
 
 /// Why a host does not run tasks though it is up, in words that its owner understands.
@@ -105,8 +159,24 @@ impl fmt::Display for YieldReason {
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Confinement::Process => f.pad("process"),
+        f.pad(match self {
+            Confinement::Process => "process",
+            Confinement::Landlock => "landlock",
+            Confinement::Namespace => "namespace",
+            Confinement::Account => "account",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_as_they_are_shown_and_in_order() {
+        for level in Confinement::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
         }
+        assert!(Confinement::ALL.is_sorted() && "jail".parse::<Confinement>().is_err());
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::SHORTEST_INTERVAL;
 use crate::content::BlobRef;
+use crate::host::{Confinement, Offers};
 use crate::idset::IdSet;
 use crate::path::PortablePath;
 use crate::selector::MAX_IDS;
@@ -120,6 +121,32 @@ pub struct Rules {
     pub estimate: Option<Span>,
     /// Whether a task keeps its state, so that its next attempt goes on where an earlier one was.
     pub checkpoint: bool,
+    /// What its hosts must offer.
+    pub needs: Needs,
+}
+
+/// What a host must offer to the tasks of a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needs {
+    /// How well they are to be confined at least; as well as the host does anyway where there is none.
+    pub confinement: Option<Confinement>,
+    /// Whether they use the network.
+    pub network: bool,
+}
+
+impl Needs {
+    /// Why a host that offers this will not do; nothing where it will.
+    pub fn missing(&self, offers: Offers) -> Option<String> {
+        match self.confinement {
+            Some(level) if level > offers.confinement => {
+                Some(format!("it confines at most at the level `{}`, and the job needs `{level}`", offers.confinement))
+            }
+            _ if self.network && !offers.network => {
+                Some("its owner gives no task the network, and the job needs it".to_owned())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Default for Rules {
@@ -133,6 +160,7 @@ impl Default for Rules {
             policy: DEFAULT_POLICY.to_owned(),
             estimate: None,
             checkpoint: false,
+            needs: Needs::default(),
         }
     }
 }
@@ -337,6 +365,18 @@ mod tests {
         let mut empty = job(Work::Noop);
         empty.tasks.ids = IdSet::new();
         assert_eq!(empty.check(), Err(BadJob::NoTasks));
+    }
+
+    #[test]
+    fn needs_are_met_by_hosts_that_offer_as_much_or_more() {
+        let needs = |confinement, network| Needs { confinement, network };
+        let offers = Offers { confinement: Confinement::Landlock, network: false };
+        for level in [None, Some(Confinement::Process), Some(Confinement::Landlock)] {
+            assert_eq!(needs(level, false).missing(offers), None, "{level:?}");
+        }
+        assert!(needs(Some(Confinement::Namespace), false).missing(offers).unwrap().contains("`namespace`"));
+        assert!(needs(None, true).missing(offers).unwrap().contains("network"));
+        assert_eq!(needs(Some(Confinement::Account), true).missing(Offers::default()), None);
     }
 
     #[test]

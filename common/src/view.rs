@@ -237,8 +237,10 @@ pub struct AttemptView {
     pub ran: Span,
     /// Processor time.
     pub cpu: Span,
-    /// Time suspended.
+    /// Time suspended, as far as its host has said.
     pub suspended: Span,
+    /// Since when it has been suspended, if it is.
+    pub suspended_since: Option<Time>,
     /// Its command's exit code.
     pub exit_code: Option<i32>,
     /// Why it was started (a retry, a duplicate) and why it ended as it did.

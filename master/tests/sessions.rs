@@ -133,6 +133,8 @@ fn hello(held: Vec<Held>) -> ToMaster {
         memory_mib: 1_024,
         os: "test".into(),
         confinement: Confinement::Process,
+        confinement_most: Confinement::Process,
+        network: true,
     };
     ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
 }
@@ -643,11 +645,12 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
         let kind = |event: &Event| match event {
             Event::Learned(_) => "learned",
             Event::HostKnown { .. } => "known",
+            Event::HostOffers { .. } => "offers",
             _ => "other",
         };
         run.steps.iter().map(|step| kind(&step.event)).collect::<Vec<_>>()
     };
-    for (name, expected) in [("first", vec!["learned", "known"]), ("second", vec!["known"])] {
+    for (name, expected) in [("first", vec!["learned", "known", "offers"]), ("second", vec!["known", "offers"])] {
         master.stop().await;
         if name == "second" {
             let store = rusqlite::Connection::open(&store).unwrap();

@@ -74,7 +74,7 @@ impl<'a> Starter<'a> {
         }
         let waiting = job.waiting();
         let work_s = work_s * job.mean_part_left();
-        let slots = self.ready_slots(work_s);
+        let slots = self.ready_slots(job, work_s);
         let end_s = 1.0 + SLACK * self.queue_end_s(job, work_s, &slots);
         let mut good: Vec<HostId> = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| slot.host).collect();
         if good.len() as u64 > waiting {
@@ -112,10 +112,10 @@ impl<'a> Starter<'a> {
         Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.curves().cpu))
     }
 
-    /// The free slots.
-    fn ready_slots(&self, work_s: f64) -> Vec<Slot> {
+    /// The free slots on hosts that offer what the job needs.
+    fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
-        for host in self.hosts.index.ready.by_since().filter_map(|id| self.hosts.table.get(&id)) {
+        for host in self.scene(job).ready_by_since().filter_map(|id| self.hosts.table.get(&id)) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             slots.extend(std::iter::repeat_n(Slot { host: host.id, task_s }, host.free_slots()));
         }
@@ -190,9 +190,10 @@ impl<'a> Starter<'a> {
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
         job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
-        let ready = self.ranked(self.hosts.index.ready.by_since(), job, work_s, task_s);
+        let ready = self.ranked(self.scene(job).ready_by_since(), job, work_s, task_s);
         let Some(best_s) = ready.iter().map(|ready| ready.task_s).min_by(f64::total_cmp) else { return true };
-        let begin_s = if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(work_s)) } else { 0.0 };
+        let begin_s =
+            if job.waiting() > 0 { self.queue_end_s(job, work_s, &self.ready_slots(job, work_s)) } else { 0.0 };
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
         let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;

@@ -6,7 +6,7 @@ use common::{HostId, Incarnation, Time};
 
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::foresight::Foresight;
-use crate::host::{Hosts, Load};
+use crate::host::{Host, Hosts, Load};
 use crate::job::Job;
 use crate::policy::placement::{Placement, Scene};
 use crate::policy::replication::{Class, Replicated, Replication};
@@ -65,7 +65,9 @@ impl Scheduler {
         if fit == 0 || !self.hosts.index.ready.is_empty() {
             return;
         }
-        let Some(host) = self.hosts.table.get(&id).filter(|host| host.takes_work()) else { return };
+        let needs = job.rules.needs;
+        let takes = |host: &&Box<Host>| host.takes_work() && needs.missing(host.offers).is_none();
+        let Some(host) = self.hosts.table.get(&id).filter(takes) else { return };
         let slots = u64::from(host.slots);
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));

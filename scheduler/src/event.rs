@@ -1,7 +1,7 @@
 //! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
 
 use common::attempt::{Held, Outcome};
-use common::host::{OwnerState, Status};
+use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,13 @@ pub enum Event {
         record: Option<TrackRecord>,
         /// What it did lately.
         habit: Habit,
+    },
+    /// What the host has for jobs that ask for it; everything where nothing is said. Comes before it joins.
+    HostOffers {
+        /// Its number.
+        host: HostId,
+        /// What.
+        offers: Offers,
     },
     /// What was learned of hosts in general on earlier days, to go on from. Comes before anything else.
     Learned(Box<Experience>),

@@ -32,10 +32,17 @@ impl Scheduler {
                 let jobs = plural(ahead, "job");
                 tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
             }
-            tasks.push((self.why_no_slot(), waiting));
+            tasks.push((self.why_no_offer(job).unwrap_or_else(|| self.why_no_slot()), waiting));
         }
         let hosts = self.hosts.table.iter().map(|(id, host)| (*id, self.why_passed_over(host, job))).collect();
         Some(Explanation { tasks, hosts })
+    }
+
+    /// What no host that is known offers, though the job needs it.
+    fn why_no_offer(&self, job: &Job) -> Option<String> {
+        let mut missing = self.hosts.table.values().map(|host| job.rules.needs.missing(host.offers));
+        let first = missing.next()??;
+        missing.all(|why| why.is_some()).then(|| format!("no host that is known will do; of the first one: {first}"))
     }
 
     /// Why no slot is free, for the fleet as a whole.
@@ -94,6 +101,9 @@ fn kind(host: &Host) -> &'static str {
 impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job) -> String {
         let slots = plural(host.slots as usize, "slot");
+        if let Some(why) = job.rules.needs.missing(host.offers) {
+            return format!("passed over: {why}");
+        }
         match (kind(host), host.reason()) {
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),

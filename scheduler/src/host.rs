@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
-use common::host::{OwnerState, YieldReason};
+use common::host::{Offers, OwnerState, YieldReason};
+use common::job::Needs;
 use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, Time};
 
@@ -18,6 +19,8 @@ pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
+    /// What it has for jobs that ask for it.
+    pub(crate) offers: Offers,
     /// How it was available on earlier days.
     pub(crate) record: Option<TrackRecord>,
     /// What it did lately, and what follows from that.
@@ -139,6 +142,7 @@ impl Host {
             id,
             slots: 0,
             speed: Speed::REFERENCE,
+            offers: Offers::default(),
             record: None,
             habit: Habit::default(),
             temper: Temper::COMMON,
@@ -323,6 +327,12 @@ impl Index {
 }
 
 impl Hosts {
+    /// Whether the host offers what is needed.
+    pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
+        // Most jobs need nothing: not worth a search.
+        needs == Needs::default() || self.table.get(&id).is_some_and(|host| needs.missing(host.offers).is_none())
+    }
+
     /// The host, made if it is not there.
     pub(crate) fn entry(&mut self, id: HostId, now: Time) -> &mut Host {
         self.table.entry(id).or_insert_with(|| Box::new(Host::awaited(id, now)))

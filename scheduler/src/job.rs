@@ -320,6 +320,7 @@ impl Job {
             unsettled: self.fresh.len() + self.records.len() as u64,
             finished: self.finished.len(),
             work_s: self.task_work_s(),
+            needs: self.rules.needs,
         }
     }
 

@@ -73,6 +73,7 @@ impl Scheduler {
             }
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
             Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
+            Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
             Event::Learned(experience) => self.foresight = Foresight::from(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),

@@ -49,6 +49,8 @@ pub struct LiveAttempt {
     pub host: HostId,
     /// How far it is, as its host last said.
     pub phase: Phase,
+    /// Since when it has been suspended, if it is.
+    pub suspended_since: Option<Time>,
     /// Run time so far, as its host last said, suspensions not counted.
     pub ran: Span,
     /// The part done, between 0 and 1, where the program reports it.
@@ -116,10 +118,13 @@ impl Scheduler {
 
     fn live<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = LiveAttempt> + 'a {
         record.live.iter().filter_map(|copy| {
-            let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
+            let on = self.hosts.table.get(&copy.host)?;
+            let load = on.books.get(&copy.attempt)?;
+            let suspended = matches!(load.phase, Phase::Suspended(_));
+            let suspended_since = suspended.then(|| on.owner_since.max(load.assigned));
             let (attempt, host, phase, ran) = (copy.attempt, copy.host, load.phase, load.ran);
             let (progress, assigned, duplicate) = (load.progress, load.assigned, load.duplicate);
-            Some(LiveAttempt { attempt, host, phase, ran, progress, assigned, duplicate })
+            Some(LiveAttempt { attempt, host, phase, suspended_since, ran, progress, assigned, duplicate })
         })
     }
 

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::Speed;
+use common::host::Confinement;
 use serde::{Deserialize, Serialize};
 
+use crate::confinement::{Choice, Network};
 use crate::error::WorkerError;
-use crate::os::{Limits, TASK_PATH};
+use crate::os::{Freezer, Limits, TASK_PATH};
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,8 +37,25 @@ pub struct Config {
     pub checkpoint_files_limit: u32,
     /// How much disk the cache of input files may take, in bytes. What running tasks need stays in any case.
     pub cache_limit_bytes: u64,
-    /// Address space of each process of a task, in bytes; 0: no limit.
+    /// How well tasks are kept away from the owner's things.
+    pub confinement: Choice<Confinement>,
+    /// Which tasks may use the network, from confinement `landlock` on.
+    pub network: Network,
+    /// Files and directories that tasks may read and execute beside those of the system.
+    pub readable_paths: Vec<String>,
+    /// The account of tasks that are confined at the level `account`, by name or number; empty: none.
+    pub account: String,
+    /// In which way tasks are frozen.
+    pub freezer: Choice<Freezer>,
+    /// Memory of a task, all its processes together, in bytes; where the host has no control groups for that, address
+    /// space of each process; 0: no limit.
     pub memory_limit_bytes: u64,
+    /// Processes and threads that a task may have at a time, where the host can count them; 0: no limit.
+    pub processes_limit: u64,
+    /// Disk that a task's directory may take, in bytes; 0: no limit.
+    pub disk_limit_bytes: u64,
+    /// Files and directories that a task may have in its directory; 0: no limit.
+    pub disk_files_limit: u64,
     /// Length of each file that a task writes, in bytes; 0: no limit.
     pub file_limit_bytes: u64,
     /// Files that each process of a task may have open; 0: no limit of ours.
@@ -62,7 +81,15 @@ impl Default for Config {
             checkpoint_limit_bytes: 64 << 20,
             checkpoint_files_limit: 1_000,
             cache_limit_bytes: 10 << 30,
+            confinement: Choice::Auto,
+            network: Network::Asked,
+            readable_paths: Vec::new(),
+            account: String::new(),
+            freezer: Choice::Auto,
             memory_limit_bytes: 0,
+            processes_limit: 1_000,
+            disk_limit_bytes: 16 << 30,
+            disk_files_limit: 100_000,
             file_limit_bytes: 0,
             open_files_limit: 0,
             reconnect_base_ms: 100,
@@ -98,9 +125,16 @@ impl Config {
         let some = |n| if n == 0 { None } else { Some(n) };
         Limits {
             memory: some(self.memory_limit_bytes),
+            processes: some(self.processes_limit),
             file: some(self.file_limit_bytes),
             open_files: some(self.open_files_limit),
         }
+    }
+
+    /// What each task's directory may hold, in bytes and in files.
+    pub(crate) fn disk_limits(&self) -> (Option<u64>, Option<u64>) {
+        let some = |n| if n == 0 { None } else { Some(n) };
+        (some(self.disk_limit_bytes), some(self.disk_files_limit))
     }
 
     pub(crate) fn owner_poll(&self) -> Duration {
@@ -119,6 +153,10 @@ impl std::str::FromStr for Config {
         let config: Config = toml::from_str(text)?;
         if config.speed != 0.0 && Speed::new(config.speed).is_err() {
             return Err(serde::de::Error::custom("speed must be greater than zero, or 0 for what is measured"));
+        }
+        if let Some(path) = config.readable_paths.iter().find(|path| !Path::new(path).is_absolute()) {
+            let why = format!("readable_paths: `{path}` must begin with a slash");
+            return Err(serde::de::Error::custom(why));
         }
         Ok(config)
     }

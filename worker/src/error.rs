@@ -32,6 +32,19 @@ pub enum WorkerError {
     /// The process that starts the tasks cannot be started.
     #[error("the worker's helper process cannot be started")]
     Spawner(#[source] io::Error),
+    /// The owner demands what this host cannot do.
+    #[error(
+        "the configuration says {key} = \"{wish}\", but {why}: change that, or say {key} = \"auto\" to take what this \
+         host can do"
+    )]
+    Unavailable {
+        /// The key of the configuration.
+        key: &'static str,
+        /// What it says.
+        wish: String,
+        /// Why this host cannot do it.
+        why: String,
+    },
     /// Finished results cannot be kept.
     #[error("finished results cannot be kept in the spool: check the disk, then start the worker again")]
     Spool(#[source] io::Error),

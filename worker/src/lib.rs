@@ -16,6 +16,7 @@
 mod attempt;
 mod cache;
 mod config;
+mod confinement;
 mod error;
 mod facts;
 mod machine;
@@ -28,5 +29,6 @@ mod spool;
 mod worker;
 
 pub use config::Config;
+pub use confinement::{Choice, Network};
 pub use error::WorkerError;
 pub use worker::{PAUSE_FILE, run};

@@ -21,10 +21,11 @@ use tokio::time::Instant;
 use crate::attempt::{Order, Workshop, read_progress};
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::confinement::{InForce, Network};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
-use crate::os::{self, Launcher};
+use crate::os;
 use crate::owner::{self, PauseFile, Sensed, Sensor};
 use crate::session::{self, Session, Uplink};
 use crate::share::{Gauge, Load, UpTime};
@@ -103,17 +104,20 @@ pub async fn run(
     let dir = os::whole_path(&dir).map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
-    let launcher = Launcher::start(os::this_program()).map_err(WorkerError::Spawner)?;
+    let (force, launcher, traces) = InForce::settle(&dir, &config).await?;
+    force.announce();
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let cache = Arc::new(Cache::open(&dir.join("cache"), config.cache_limit_bytes, master.clone())?);
     let attempts = dir.join("attempts");
-    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone());
+    let (level, most, network) = (force.level, force.most, force.network != Network::Never);
+    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     let (name, slots) = (identity.link.name.clone(), config.slots_here());
     let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
+    (facts.confinement, facts.confinement_most, facts.network) = (level, most, network);
     tracing::info!(?facts, "this host");
     let gauge = Gauge::new(slots, facts.cores);
     let machine = Machine::new(slots as usize, Span::from_millis(config.grace_ms), spool.ids());
@@ -142,6 +146,7 @@ pub async fn run(
     };
     let result = Box::pin(shell.run(inputs, shutdown)).await;
     session.abort();
+    drop(traces);
     result
 }
 

@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
-use worker::os::{Launch, Launcher, Limits, Order, Process, Report, Status};
+use worker::os::{Confines, Freezer, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status, Survey};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,7 +36,9 @@ const TESTS: &[(&str, Test)] = tests![
     a_whole_tree_is_asked_and_then_made_to_end,
     a_task_that_kills_its_group_does_not_reach_its_watcher,
     a_frozen_tree_does_nothing_until_it_is_thawed,
+    a_frozen_tree_uses_no_processor_for_five_seconds,
     a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
+    what_a_killed_worker_left_frozen_ends_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
     tasks_die_with_a_killed_worker,
     tasks_die_with_a_killed_watcher,
@@ -50,10 +52,15 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     if args.first().is_some_and(|a| a == HOST) {
-        return runtime().block_on(host_a_task(Path::new(&args[1])));
+        return runtime().block_on(host_a_task(args[1].parse().unwrap(), &args[2], Path::new(&args[3])));
     }
-    runner::run(&args, TESTS, |test| {
-        let all = async { tokio::time::timeout(2 * PATIENCE, test(Bench::new())).await.expect("the test hangs") };
+    // Each test in every way in which a tree can be frozen.
+    let ways = Freezer::ALL.into_iter().flat_map(|way| TESTS.iter().map(move |(name, test)| (way, name, *test)));
+    let named: Vec<_> = ways.map(|(way, name, test)| (format!("{way}::{name}"), (way, test))).collect();
+    let tests: Vec<(&str, _)> = named.iter().map(|(name, test)| (name.as_str(), *test)).collect();
+    runner::run(&args, &tests, |(way, test)| {
+        let Some(bench) = Bench::new(*way) else { return };
+        let all = async { tokio::time::timeout(2 * PATIENCE, test(bench)).await.expect("the test hangs") };
         runtime().block_on(all);
     });
 }
@@ -61,13 +68,34 @@ fn main() {
 /// The door: a launcher, and a directory for the commands.
 struct Bench {
     launcher: Launcher,
+    way: Freezer,
+    _groups: Groups,
     dir: tempfile::TempDir,
 }
 
+/// Control groups that go with the test, after everything in them.
+struct Groups(Survey);
+
+impl Groups {
+    fn new(key: &str) -> Self {
+        Self(Survey::make(key))
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}
+
 impl Bench {
-    fn new() -> Box<Self> {
-        let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).unwrap();
-        Box::new(Self { launcher, dir: tempfile::tempdir().unwrap() })
+    /// Nothing, and why, where this host cannot freeze in this way.
+    fn new(way: Freezer) -> Option<Box<Self>> {
+        let groups = Groups::new(&format!("test-{}", std::process::id()));
+        let grounds = groups.0.grounds(way);
+        let grounds = grounds.inspect_err(|why| println!("  SKIPPED: no {way} on this host: {why}")).ok()?;
+        let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
+        Some(Box::new(Self { launcher, way, _groups: groups, dir: tempfile::tempdir().unwrap() }))
     }
 
     fn describe(&self, argv: &[&str]) -> Launch {
@@ -77,6 +105,7 @@ impl Bench {
             dir: self.dir.path().as_os_str().to_owned(),
             stdin: None,
             limits: Limits::default(),
+            confines: Confines::default(),
         }
     }
 
@@ -177,7 +206,7 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
     within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
-    let Report::Ended { status, cpu } = end(&mut process).await else { panic!() };
+    let Report::Ended { status, cpu, .. } = end(&mut process).await else { panic!() };
     assert_eq!(status, Status::Signalled(15));
     assert!(cpu.secs() > 0.005 && cpu.secs() < 20.0, "{cpu}");
 }
@@ -276,7 +305,9 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     assert_eq!(within(process.report()).await, Report::Frozen);
     println!("  frozen after {:?}", asked.elapsed());
     let before = pids.map(ticks);
-    assert!(pids.iter().all(|pid| stat(*pid).unwrap()[0] == "T"));
+    if bench.way == Freezer::Signals {
+        assert!(pids.iter().all(|pid| stat(*pid).unwrap()[0] == "T"));
+    }
     // What is stopped stays stopped: no later moment can be different.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(before, pids.map(ticks));
@@ -287,6 +318,38 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     // A frozen tree can be killed as it is.
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9));
+    assert!(!pids.into_iter().any(alive));
+}
+
+/// Processor time of all threads of a process, in nanoseconds.
+fn used_ns(pid: i32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let used = |path: PathBuf| fs::read_to_string(path).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
+    threads.map(|thread| used(thread.path().join("schedstat"))).sum()
+}
+
+async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
+    let busy = |name: &str| format!("echo $$ > {name}; while :; do :; done");
+    // A child, a grandchild that forked twice into a session of its own, and the command itself.
+    let script = format!("(setsid sh -c '{}' &); sh -c '{}' & {}", busy("far"), busy("near"), busy("main"));
+    let mut process = bench.start(&script).await;
+    let mut pids = Vec::new();
+    for name in ["far", "near", "main"] {
+        pids.push(bench.pid(name).await);
+    }
+    let used = || pids.iter().map(|pid| (ticks(*pid), used_ns(*pid))).collect::<Vec<_>>();
+    let then = used();
+    until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
+    process.order(Order::Freeze);
+    assert_eq!(within(process.report()).await, Report::Frozen);
+    let frozen = used();
+    // The time over which it is measured.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(used(), frozen);
+    process.order(Order::Thaw);
+    until(|| used().iter().zip(&frozen).all(|(now, then)| now.1 > then.1)).await;
     process.order(Order::Kill);
     assert_eq!(status(&mut process).await, Status::Signalled(9));
     assert!(!pids.into_iter().any(alive));
@@ -330,8 +393,9 @@ async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<
 }
 
 /// What the killed worker of a test does.
-async fn host_a_task(dir: &Path) {
-    let launcher = Launcher::start(PathBuf::from("/proc/self/exe")).unwrap();
+async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
+    let grounds = Survey::make(key).grounds(way).unwrap();
+    let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
     let script = "setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; trap '' TERM HUP; sleep 600";
     let launch = Launch {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
@@ -339,14 +403,63 @@ async fn host_a_task(dir: &Path) {
         dir: dir.as_os_str().to_owned(),
         stdin: None,
         limits: Limits::default(),
+        confines: Confines::default(),
     };
     let mut process = launcher.launch(&launch, false, false).await.unwrap();
-    end(&mut process).await;
+    loop {
+        tokio::select! {
+            report = process.report() => match report {
+                Report::Frozen => fs::write(dir.join("frozen"), "1\n").unwrap(),
+                _ => return,
+            },
+            () = tokio::time::sleep(Duration::from_millis(5)) => {
+                if fs::remove_file(dir.join("freeze")).is_ok() {
+                    process.order(Order::Freeze);
+                }
+            }
+        }
+    }
+}
+
+/// Starts such a worker; its control groups go by this name.
+fn host(bench: &Bench, key: &str) -> std::process::Child {
+    let exe = std::env::current_exe().unwrap();
+    let args = [HOST.to_owned(), bench.way.to_string(), key.to_owned()];
+    std::process::Command::new(exe).args(args).arg(bench.dir.path()).spawn().unwrap()
+}
+
+async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Bench>) {
+    let key = format!("left-{}", std::process::id());
+    let mut host = host(&bench, &key);
+    let (near, far) = (bench.pid("near").await, bench.pid("far").await);
+    fs::write(bench.dir.path().join("freeze"), "").unwrap();
+    bench.pid("frozen").await;
+    let watcher = parent(near);
+    let spawner = parent(watcher);
+    // All that would end the tasks is killed before it can do so.
+    for pid in [spawner, watcher] {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    kill_9(spawner);
+    kill_9(watcher);
+    until(|| !alive(spawner) && !alive(watcher)).await;
+    assert!(alive(near) && alive(far));
+    if bench.way == Freezer::Signals {
+        // Without control groups nobody knows them any more: the kernel hands them to whoever is left.
+        [near, far].into_iter().for_each(kill_9);
+    } else {
+        drop(Groups::new(&key));
+    }
+    until(|| !alive(near) && !alive(far)).await;
+    Groups::new(&key);
 }
 
 async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
-    let exe = std::env::current_exe().unwrap();
-    let mut host = std::process::Command::new(exe).arg(HOST).arg(bench.dir.path()).spawn().unwrap();
+    let key = format!("host-{}", std::process::id());
+    let mut host = host(&bench, &key);
     let (near, far) = (bench.pid("near").await, bench.pid("far").await);
     let watcher = parent(near);
     let spawner = parent(watcher);
@@ -356,6 +469,7 @@ async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
     for pid in [near, far, watcher, spawner] {
         until(|| !alive(pid)).await;
     }
+    Groups::new(&key);
 }
 
 async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
@@ -387,9 +501,11 @@ async fn no_descriptors_reach_the_task(bench: Box<Bench>) {
     assert_eq!(fds, BTreeSet::from(["0", "1", "2", "3"]));
 }
 
-async fn limits_hold_for_the_task(bench: Box<Bench>) {
+async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
     let mut launch = bench.describe(&["sh", "-c", "ulimit -v; ulimit -n; ulimit -c; head -c 100000 /dev/zero > file"]);
-    launch.limits = Limits { memory: Some(1 << 30), file: Some(50_000), open_files: Some(32) };
+    launch.limits = Limits { memory: Some(1 << 30), processes: None, file: Some(50_000), open_files: Some(32) };
+    // Where memory is not limited for all processes together, it is for each.
+    bench.launcher = Launcher::start(PathBuf::from("/proc/self/exe"), Grounds::default()).unwrap();
     let (text, report) = bench.output(&launch).await;
     assert_eq!(text, "1048576\n32\n0\n");
     assert!(!matches!(report, Report::Ended { status: Status::Exited(0), .. }), "{report:?}");

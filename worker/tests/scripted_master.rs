@@ -4,33 +4,25 @@
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+mod door;
 mod runner;
 
 use std::fs;
 use std::future::Future;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use common::attempt::{Completion, Held, Outcome, Phase};
+use common::attempt::{Outcome, Phase};
 use common::checkpoint::{Checkpointing, Manifest, Saved, SavedFile, Saving};
-use common::host::{OwnerState, Status, YieldReason};
-use common::token::Role;
-use common::wire::stream::Open;
+use common::host::{Confinement, OwnerState, YieldReason};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, BlobRef, Content, HostId, Incarnation, JobId, Span, TaskId, Time};
-use link::identity::LinkInfo;
-use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-use worker::{Config, WorkerError};
+use common::{AttemptId, BlobRef, Content, Span, Time};
+use door::{Master, PATIENCE, Worker, command, id, no_attempt_left, pid, sh, state, until, within};
+use link::{BlobStore, Identity};
+use worker::{Choice, Config, WorkerError};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// As which the program is a worker that waits to be killed.
 const BE_A_WORKER: &str = "be-a-worker";
 
@@ -77,8 +69,10 @@ fn main() {
     });
 }
 
+/// Its tasks write what the tests look at, beside their own directories.
 fn config() -> Config {
     Config {
+        confinement: Choice::This(Confinement::Process),
         checkpoint_limit_bytes: 1_000,
         slots: 2,
         grace_ms: 200,
@@ -86,220 +80,6 @@ fn config() -> Config {
         reconnect_cap_ms: 20,
         ..Config::default()
     }
-}
-
-/// The door: a master without any will of its own.
-struct Master {
-    dir: tempfile::TempDir,
-    identity: Identity,
-    blobs: BlobStore,
-    sessions: mpsc::UnboundedReceiver<(quinn::Connection, Channel)>,
-}
-
-/// A worker that has said hello.
-struct Worker {
-    connection: quinn::Connection,
-    control: Channel,
-    held: Vec<Held>,
-    status: Status,
-}
-
-impl Master {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (ca, issuer) = authority();
-        let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
-        let (certificate, key) = leaf(&issuer, "worker");
-        let config = tls::server_config(vec![server], PrivateKeyDer::Pkcs8(server_key), &ca, &[Purpose::Worker.alpn()]);
-        let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
-        let master = endpoint.local_addr().unwrap().to_string();
-        let link = LinkInfo { master, name: "w".to_owned(), role: Role::Worker };
-        let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
-        let (tell, sessions) = mpsc::unbounded_channel();
-        tokio::spawn(accept(endpoint, blobs.clone(), tell));
-        Self { dir, identity: Identity { certificate, key, ca, link }, blobs, sessions }
-    }
-
-    fn home(&self) -> PathBuf {
-        self.dir.path().join("worker")
-    }
-
-    fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
-        let (stop, stopped) = oneshot::channel::<()>();
-        let run = worker::run(self.home(), config(), clone(&self.identity), async { drop(stopped.await) });
-        (stop, tokio::spawn(run))
-    }
-
-    /// The next worker that says hello, before it is answered.
-    async fn greeted(&mut self) -> Worker {
-        let (connection, mut control) = within(self.sessions.recv()).await.unwrap();
-        let ToMaster::Hello { held, status, .. } = within(control.rx.expect()).await.unwrap() else {
-            panic!("no hello")
-        };
-        Worker { connection, control, held, status }
-    }
-
-    async fn welcome(&mut self, abandon: Vec<AttemptId>) -> Worker {
-        self.welcome_with(abandon, Span::from_millis(50)).await
-    }
-
-    async fn welcome_with(&mut self, abandon: Vec<AttemptId>, heartbeat: Span) -> Worker {
-        let mut worker = self.greeted().await;
-        let welcome = ToWorker::Welcome {
-            version: 1,
-            host: HostId(1),
-            name: "w".to_owned(),
-            incarnation: Incarnation(1),
-            heartbeat,
-            abandon,
-        };
-        worker.control.tx.send(&welcome).await.unwrap();
-        worker
-    }
-}
-
-impl Worker {
-    async fn assign(&mut self, work: Vec<Assignment>) {
-        self.control.tx.send(&ToWorker::Assign(work)).await.unwrap();
-    }
-
-    /// The first message for which `found` gives something; others are passed over.
-    async fn until<T>(&mut self, mut found: impl FnMut(ToMaster) -> Option<T>) -> T {
-        within(async {
-            loop {
-                if let Some(found) = found(self.control.rx.expect().await.unwrap()) {
-                    return found;
-                }
-            }
-        })
-        .await
-    }
-
-    async fn delivered(&mut self) -> Vec<Completion> {
-        self.until(|message| match message {
-            ToMaster::Delivered(all) => Some(all.into_iter().map(|d| d.completion).collect()),
-            _ => None,
-        })
-        .await
-    }
-
-    /// Waits until a heartbeat lists these, and only these.
-    async fn holds(&mut self, expected: &[(AttemptId, Phase)]) {
-        self.until(|message| match message {
-            ToMaster::Heartbeat { held, .. } => {
-                let held: Vec<_> = held.into_iter().map(|held| (held.attempt, held.phase)).collect();
-                (held == expected).then_some(())
-            }
-            _ => None,
-        })
-        .await;
-    }
-}
-
-async fn accept(
-    endpoint: quinn::Endpoint,
-    blobs: BlobStore,
-    tell: mpsc::UnboundedSender<(quinn::Connection, Channel)>,
-) {
-    while let Some(incoming) = endpoint.accept().await {
-        let (blobs, tell) = (blobs.clone(), tell.clone());
-        tokio::spawn(async move {
-            let connection = incoming.await.unwrap();
-            while let Ok((tx, rx)) = connection.accept_bi().await {
-                let mut channel = Channel::new(tx, rx);
-                let (blobs, tell, connection) = (blobs.clone(), tell.clone(), connection.clone());
-                tokio::spawn(async move {
-                    match channel.rx.expect().await {
-                        Ok(Open::Control) => drop(tell.send((connection, channel))),
-                        Ok(Open::Get { hash, offset }) => {
-                            link::content::serve_get(&blobs, channel.tx, hash, offset).await.unwrap();
-                        }
-                        Ok(Open::Put(blob)) => link::content::serve_put(&blobs, channel, blob).await.unwrap(),
-                        other => panic!("{other:?}"),
-                    }
-                });
-            }
-        });
-    }
-}
-
-fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.self_signed(&key).unwrap();
-    (certificate.der().clone(), Issuer::new(params, key))
-}
-
-fn leaf(issuer: &Issuer<'static, KeyPair>, name: &str) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, issuer).unwrap();
-    (certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()))
-}
-
-fn clone(identity: &Identity) -> Identity {
-    Identity {
-        certificate: identity.certificate.clone(),
-        key: identity.key.clone_key(),
-        ca: identity.ca.clone(),
-        link: identity.link.clone(),
-    }
-}
-
-async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
-}
-
-async fn until(mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-fn id(index: u32) -> AttemptId {
-    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
-}
-
-fn sh(index: u32, script: &str) -> Assignment {
-    let command = Command {
-        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        env: vec![("DESKGRID_TASK_ID".to_owned(), index.to_string())],
-        inputs: vec![],
-        outputs: vec![],
-        stdin: None,
-        keep_stdout: true,
-        keep_stderr: true,
-        checkpoint: None,
-    };
-    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Command(Box::new(command)) }
-}
-
-fn command(assignment: &mut Assignment) -> &mut Command {
-    match &mut assignment.work {
-        Errand::Command(command) => command,
-        Errand::Noop => panic!("no command"),
-    }
-}
-
-/// The number that a script wrote into this file, once it is there whole.
-async fn pid(path: &Path) -> i32 {
-    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
-    until(|| read().is_some()).await;
-    read().unwrap().trim().parse().unwrap()
-}
-
-/// What `/proc` says of a process: its state, if it is there and not only to be reaped.
-fn state(pid: i32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat[stat.rfind(')')? + 2..].chars().next().filter(|state| *state != 'Z')
-}
-
-fn no_attempt_left(home: &Path) -> bool {
-    fs::read_dir(home.join("attempts")).unwrap().next().is_none()
 }
 
 async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
@@ -399,7 +179,8 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     worker.holds(&queued).await;
     let (pause, asked) = (master.home().join(worker::PAUSE_FILE), Instant::now());
     fs::write(&pause, "").unwrap();
-    until(|| pids.iter().all(|pid| state(*pid) == Some('T'))).await;
+    // They never sleep by themselves.
+    until(|| pids.iter().all(|pid| state(*pid).is_some_and(|state| state != 'R'))).await;
     println!("  frozen {:?} after the owner's word", asked.elapsed());
     let paused = OwnerState::Present(YieldReason::PausedByOwner);
     let (mut owner, mut returned, mut suspended) = (None, Vec::new(), 0);

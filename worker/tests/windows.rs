@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
-use worker::os::{Launch, Launcher, Limits, Order, Process, Report, Status};
+use worker::os::{Confines, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status};
 
 /// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,8 +55,10 @@ fn part() {
         // As the worker that is killed.
         "host" => tokio::runtime::Runtime::new().unwrap().block_on(async {
             let dir = PathBuf::from(std::env::var_os("DIR").unwrap());
-            let mut process =
-                Launcher::start(PathBuf::new()).unwrap().launch(&launch(&dir, "parent"), false, false).await;
+            let mut process = Launcher::start(PathBuf::new(), Grounds::default())
+                .unwrap()
+                .launch(&launch(&dir, "parent"), false, false)
+                .await;
             end(process.as_mut().unwrap()).await;
         }),
         other => panic!("there is no part {other}"),
@@ -86,6 +88,7 @@ fn launch(dir: &std::path::Path, part: &str) -> Launch {
         dir: dir.as_os_str().to_owned(),
         stdin: None,
         limits: Limits::default(),
+        confines: Confines::default(),
     }
 }
 
@@ -96,7 +99,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self { launcher: Launcher::start(PathBuf::new()).unwrap(), dir: tempfile::tempdir().unwrap() }
+        Self {
+            launcher: Launcher::start(PathBuf::new(), Grounds::default()).unwrap(),
+            dir: tempfile::tempdir().unwrap(),
+        }
     }
 
     async fn start(&self, part: &str) -> Process {
@@ -179,7 +185,7 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
 async fn processor_time_comes_back() {
     let bench = Bench::new();
     let mut process = bench.start("work").await;
-    let Report::Ended { status, cpu } = end(&mut process).await else { panic!() };
+    let Report::Ended { status, cpu, .. } = end(&mut process).await else { panic!() };
     assert_eq!(status, Status::Exited(0));
     assert!(cpu.secs() > 0.01 && cpu.secs() < 100.0, "{cpu}");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use common::RequestId;
+use common::host::Confinement;
 use serde::Deserialize;
 
 use super::value::{Array, Dur, Limit, Pair};
@@ -108,6 +109,12 @@ pub(crate) struct JobArgs {
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
+    /// Only on hosts that confine tasks so well: process, landlock, namespace or account
+    #[arg(long, value_name = "LEVEL", help_heading = "Rules")]
+    pub confinement: Option<Confinement>,
+    /// The tasks use the network: only on hosts whose owners let them
+    #[arg(long, help_heading = "Rules")]
+    pub network: bool,
     /// Tasks that do nothing, without a process: measures the grid itself
     #[arg(long, conflicts_with = "command")]
     pub noop: bool,
@@ -144,6 +151,8 @@ impl JobArgs {
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
             checkpoint: self.checkpoint.or(file.checkpoint),
+            confinement: self.confinement.or(file.confinement),
+            network: self.network || file.network,
             command: if self.noop { Vec::new() } else { list(self.command, file.command) },
             noop,
         }

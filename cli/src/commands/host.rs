@@ -1,5 +1,6 @@
 //! `deskgrid host`.
 
+use common::host::HostFacts;
 use common::view::HostView;
 use common::wire::client::Request;
 
@@ -75,8 +76,19 @@ fn describe(host: &HostView) -> String {
         ("speed", Some(format!("{} of the reference host, at {} MHz", host.facts.speed, host.facts.clock_mhz))),
         ("slots", Some(format!("{} on {} logical processors", host.facts.slots, host.facts.cores))),
         ("memory", Some(format!("{} MiB", host.facts.memory_mib))),
-        ("system", Some(format!("{}, confinement {}", host.facts.os, host.facts.confinement))),
+        ("system", Some(host.facts.os.clone())),
+        ("confines", Some(confines(&host.facts))),
         ("holds", Some(if held.is_empty() { "nothing".to_owned() } else { held.join(" ") })),
         ("finished", Some(format!("{} attempts; {} were lost with it", host.finished, host.lost))),
     ])
+}
+
+/// How well tasks are confined there.
+fn confines(facts: &HostFacts) -> String {
+    let level = match (facts.confinement, facts.confinement_most) {
+        (level, most) if most > level => format!("{level}, and {most} where a job asks for it"),
+        (level, _) => level.to_string(),
+    };
+    let network = if facts.network { "network where a job asks for it" } else { "no network" };
+    format!("{level}; {network}")
 }

@@ -80,6 +80,7 @@ mod tests {
             ran: Span::from_millis(1_250),
             cpu: Span::from_millis(1_000),
             suspended: Span::ZERO,
+            suspended_since: None,
             exit_code: Some(0),
             reason: Some("first\tattempt".into()),
             started_from: None,

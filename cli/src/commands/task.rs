@@ -96,7 +96,7 @@ fn describe(task: &TaskView, color: bool) -> String {
     format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
 }
 
-/// What an attempt started from, and what it has saved, where there is something to say.
+/// Since when an attempt is suspended, what it started from, and what it has saved, where there is something to say.
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
         let (when, files) = (when::relative(saved.taken, now), saved.files);
@@ -108,6 +108,7 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let from = attempt.started_from.as_ref().map(|saved| format!("started from {}", state(saved)));
     let newest = attempt.saved.as_ref().map(|saved| format!("has saved {}", state(saved)));
     let problem = attempt.checkpoint_problem.as_ref().map(|why| printable(why));
-    let all: Vec<String> = [from, newest, problem].into_iter().flatten().collect();
+    let suspended = attempt.suspended_since.map(|since| format!("suspended since {}", when::relative(since, now)));
+    let all: Vec<String> = [suspended, from, newest, problem].into_iter().flatten().collect();
     (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
 }

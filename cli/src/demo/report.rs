@@ -222,6 +222,8 @@ mod tests {
             memory_mib: 1,
             os: "linux".into(),
             confinement: Confinement::Process,
+            confinement_most: Confinement::Landlock,
+            network: true,
         };
         HostView {
             id: HostId(number),
@@ -250,6 +252,7 @@ mod tests {
             ran: Span::from_secs(to - from),
             cpu: Span::from_secs(1),
             suspended: Span::ZERO,
+            suspended_since: None,
             exit_code: None,
             reason: None,
             started_from: None,

@@ -169,6 +169,8 @@ struct Attempt {
     cpu_s: f64,
     suspended_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    suspended_since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -229,6 +231,7 @@ impl From<&AttemptView> for Attempt {
             run_s: view.ran.secs(),
             cpu_s: view.cpu.secs(),
             suspended_s: view.suspended.secs(),
+            suspended_since: view.suspended_since.map(iso),
             exit_code: view.exit_code,
             reason: view.reason.clone(),
             started_from: view.started_from.as_ref().map(Checkpoint::from),
@@ -255,6 +258,8 @@ pub(crate) struct Host {
     memory_mib: u64,
     os: String,
     confinement: String,
+    confinement_most: String,
+    network: bool,
     cpu_availability: Option<f64>,
     owner_active: Option<bool>,
     attempts: Vec<String>,
@@ -285,6 +290,8 @@ impl From<&HostView> for Host {
             memory_mib: view.facts.memory_mib,
             os: view.facts.os.clone(),
             confinement: view.facts.confinement.to_string(),
+            confinement_most: view.facts.confinement_most.to_string(),
+            network: view.facts.network,
             cpu_availability: view.cpu_availability,
             owner_active: view.owner_active,
             attempts: view.attempts.iter().map(ToString::to_string).collect(),
@@ -456,6 +463,7 @@ mod tests {
             ran: Span::from_millis(1_500),
             cpu: Span::from_secs(1),
             suspended: Span::from_millis(250),
+            suspended_since: Some(START),
             exit_code: None,
             reason: None,
             started_from: Some(Saved {
@@ -473,7 +481,7 @@ mod tests {
         let view = TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt] };
         assert_eq!(
             document(&Task::from(&view)),
-            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large"}]}"#
+            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large"}]}"#
         );
     }
 
@@ -488,6 +496,8 @@ mod tests {
             memory_mib: 8_192,
             os: "linux x86_64".into(),
             confinement: Confinement::Process,
+            confinement_most: Confinement::Landlock,
+            network: true,
         };
         let view = HostView {
             id: HostId(1),
@@ -504,7 +514,7 @@ mod tests {
         };
         assert_eq!(
             document(&Host::from(&view)),
-            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
+            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","confinement_most":"landlock","network":true,"cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
         );
     }
 

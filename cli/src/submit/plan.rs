@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
-use common::job::{Capture, CommandSpec, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Rules, Work};
+use common::job::{Capture, CommandSpec, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, Rules, Work};
 use common::path::PortablePath;
 use common::template::{PLACEHOLDERS, Template};
 use common::{IdSet, TaskSet};
@@ -153,6 +153,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         policy,
         estimate: args.estimate.map(Dur::span),
         checkpoint: args.checkpoint.is_some(),
+        needs: Needs { confinement: args.confinement, network: args.network },
     })
 }
 
@@ -189,6 +190,7 @@ mod tests {
     use crate::args::{Cli, Command};
     use crate::failure::{Exit, Failure};
     use clap::Parser;
+    use common::host::Confinement;
     use common::job::Source;
     use common::template::Values;
     use common::{AttemptId, Incarnation, JobId, TaskId};
@@ -259,12 +261,13 @@ mod tests {
         let desk = Desk::new();
         let a = format!("{}:in", desk.path("a.dat"));
         let words = "--name n --array 1-9:2 --output-file *.csv --stdin in --stdout out/%{TASK_ID} --stderr none --env K=v=%{HOST} \
-                     --retries 2 --max-losses 3 --timeout 90s --max-fails 4 --priority -5 --policy fcfs --estimate 1h --checkpoint 30s --input";
+                     --retries 2 --max-losses 3 --timeout 90s --max-fails 4 --priority -5 --policy fcfs --estimate 1h --checkpoint 30s --confinement namespace --network --input";
         let words: Vec<_> = words.split_whitespace().chain([a.as_str(), "--", "run"]).collect();
         let job = desk.job(&words);
         assert_eq!((job.name.as_str(), job.tasks.ids.len()), ("n", 5));
         let c = command(&job);
         assert_eq!((c.checkpoint, job.rules.checkpoint), (Some(common::Span::from_secs(30)), true));
+        assert_eq!(job.rules.needs, Needs { confinement: Some(Confinement::Namespace), network: true });
         assert_eq!(c.inputs[0].source, Source::Shared(link::content::hash_bytes(b"a.dat")));
         assert_eq!((c.outputs[0].as_str(), c.stdin.as_ref().unwrap().as_str()), ("*.csv", "in"));
         assert_eq!((&c.stdout, &c.stderr), (&Capture::File("out/%{TASK_ID}".parse().unwrap()), &Capture::Discard));

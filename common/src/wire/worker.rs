@@ -6,7 +6,7 @@ use super::{Refusal, Versions};
 use crate::attempt::{Completion, Held};
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
-use crate::host::{HostFacts, OwnerState, Status};
+use crate::host::{Confinement, HostFacts, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
@@ -148,6 +148,10 @@ pub struct Command {
     pub keep_stderr: bool,
     /// How its state is kept, if it is.
     pub checkpoint: Option<Checkpointing>,
+    /// How well it must be confined, where the job says; never less than the host does anyway.
+    pub confinement: Option<Confinement>,
+    /// Whether it asks for the network.
+    pub network: bool,
 }
 
 /// A file to be placed.

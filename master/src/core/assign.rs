@@ -1,7 +1,7 @@
 //! From a job's spec to what one attempt does, every placeholder expanded.
 
 use common::checkpoint::{Checkpointing, Saved};
-use common::job::{Capture, CommandSpec, Input, JobSpec, Work};
+use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Work};
 use common::path::BadPath;
 use common::template::{PLACEHOLDERS, Values};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
@@ -24,7 +24,9 @@ pub(super) fn assignment(
             let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index) };
             let position = spec.tasks.ids.rank(attempt.task.index);
             let checkpoint = command.checkpoint.map(|every| Checkpointing { every, from });
-            Errand::Command(Box::new(Command { checkpoint, ..expand(command, &values, position)? }))
+            let Needs { confinement, network } = spec.rules.needs;
+            let command = expand(command, &values, position)?;
+            Errand::Command(Box::new(Command { checkpoint, confinement, network, ..command }))
         }
     };
     Ok(Assignment { attempt, limit, report_every, work })
@@ -47,5 +49,7 @@ fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Comm
         keep_stdout: spec.stdout != Capture::Discard,
         keep_stderr: spec.stderr != Capture::Discard,
         checkpoint: None,
+        confinement: None,
+        network: false,
     })
 }

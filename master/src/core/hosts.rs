@@ -1,7 +1,7 @@
 //! Hosts: their sessions, what their workers say, and what can be shown of them.
 
 use common::attempt::Held;
-use common::host::{HostFacts, OwnerState, Status, YieldReason};
+use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::{HostId, Span, Time};
@@ -69,9 +69,11 @@ impl Core {
             record: None,
             habit: Habit::default(),
         });
+        let offers = facts.as_ref().map(HostFacts::offers);
         let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
         known.map_or(Ok(()), |known| self.step(known))?;
+        offers.map_or(Ok(()), |offers| self.step(Event::HostOffers { host: id, offers }))?;
         if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }
     }
 
@@ -79,7 +81,7 @@ impl Core {
     pub(crate) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
-        let (slots, speed) = (facts.slots, facts.speed);
+        let (slots, speed, offers) = (facts.slots, facts.speed, facts.offers());
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
@@ -91,6 +93,7 @@ impl Core {
         (host.heard, host.cpu) = (Some(now), Some(status.cpu));
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
+        self.step(Event::HostOffers { host: id, offers })?;
         self.step(Event::HostJoined { host: id, slots, speed, status, held })?;
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
@@ -225,7 +228,9 @@ impl Core {
             cores: 0,
             memory_mib: 0,
             os: "unknown".to_owned(),
-            confinement: common::host::Confinement::Process,
+            confinement: Confinement::Process,
+            confinement_most: Confinement::Process,
+            network: false,
         });
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);

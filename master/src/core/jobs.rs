@@ -57,6 +57,8 @@ pub(crate) struct LiveAttempt {
     pub(crate) state: AttemptState,
     /// Why it is suspended, if it is.
     pub(crate) reason: Option<String>,
+    /// Since when it has been suspended, if it is.
+    pub(crate) suspended_since: Option<Time>,
     /// Run time as last heard.
     pub(crate) ran: Span,
 }
@@ -77,7 +79,7 @@ fn live_attempt(live: &scheduler::LiveAttempt) -> LiveAttempt {
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
     };
-    LiveAttempt { state, reason, ran: live.ran }
+    LiveAttempt { state, reason, suspended_since: live.suspended_since, ran: live.ran }
 }
 
 impl Core {

@@ -98,6 +98,8 @@ mod tests {
             keep_stdout: true,
             keep_stderr: true,
             checkpoint: None,
+            confinement: None,
+            network: false,
         };
         let big = |i: u32| Assignment {
             attempt: attempt(i),

@@ -103,7 +103,7 @@ impl Listing {
     fn attempt(&self, row: AttemptRow) -> AttemptView {
         let mut view = AttemptView { host: self.host(row.host), ..row.view };
         if let Some(now) = self.live.as_ref().and_then(|live| live.attempts.get(&view.attempt)) {
-            (view.state, view.ran) = (now.state, now.ran);
+            (view.state, view.ran, view.suspended_since) = (now.state, now.ran, now.suspended_since);
             if let Some(why) = &now.reason {
                 view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
             }

@@ -145,6 +145,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         ran: span(row.get(9)?),
         cpu: span(row.get(10)?),
         suspended: span(row.get(11)?),
+        suspended_since: None,
         exit_code: row.get(12)?,
         reason: Some(end_why.map_or(start_why.clone(), |end| format!("{start_why}; {end}"))),
         started_from: saved(row.get(16)?)?,

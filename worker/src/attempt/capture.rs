@@ -110,15 +110,21 @@ impl Capture {
     }
 
     async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
-        if let Some(pipe) = &self.pipe {
-            os::enlarge(pipe, DROP_PIPE);
-        }
+        let large = self.pipe.as_ref().is_some_and(|pipe| os::enlarge(pipe, DROP_PIPE));
+        let mut unpaused = 0;
         while let Some(pipe) = &mut self.pipe {
             match pipe.try_read(piece) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => self.dropped += count as u64,
+                Ok(count) => {
+                    self.dropped += count as u64;
+                    unpaused += count;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(DROP_PAUSE).await;
+                    // A small pipe is empty soon: a pause each time would all but stop the command.
+                    if large || unpaused >= DROP_PIPE {
+                        tokio::time::sleep(DROP_PAUSE).await;
+                        unpaused = 0;
+                    }
                     pipe.readable().await?;
                 }
                 Err(error) => return Err(error),

@@ -16,6 +16,7 @@ use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
 use super::checkpoint::CHECKPOINT_DIR;
+use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
 
@@ -146,7 +147,7 @@ struct Found {
 
 impl Found {
     fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
-        let Some(name) = relative.to_str() else { return Err(format!("the name {relative:?} is not UTF-8")) };
+        let Some(name) = os::slashed(relative) else { return Err(format!("the name {relative:?} is not UTF-8")) };
         let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
         if !meta.is_file() {
             return Err(format!("`{path}` is {}, not a regular file", files::kind_of(&meta)));

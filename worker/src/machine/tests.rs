@@ -25,6 +25,8 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         keep_stdout: true,
         keep_stderr: true,
         checkpoint: None,
+        confinement: None,
+        network: false,
     };
     Assignment { attempt: id(index), limit, report_every: None, work: Errand::Command(Box::new(command)) }
 }

@@ -3,28 +3,45 @@
 //!
 //! What is behind it is Linux and Windows; a third system has to offer the same names.
 
+mod abilities;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(windows)]
 pub mod windows;
 
+pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    DirWatch, awake, boot_id, enlarge, files, load, since_boot, spawner_main, this_program, thread_cpu,
+    DirWatch, account, awake, boot_id, enlarge, files, is_root, landlock_version, load, since_boot, spawner_main,
+    this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
-pub use linux::{Launcher, Output, Process};
+pub use linux::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(windows)]
 pub(crate) use windows::{
-    DirWatch, TASK_PATH, awake, boot_id, clock_and_memory, enlarge, files, load, since_boot, spawner_main,
-    this_program, thread_cpu, whole_path,
+    DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files, is_root, landlock_version, load,
+    since_boot, spawner_main, this_program, thread_cpu, whole_path,
 };
 #[cfg(windows)]
-pub use windows::{Launcher, Output, Process};
+pub use windows::{Grounds, Launcher, Output, Process, Survey};
 
 /// What the tasks' `PATH` is where the owner does not say.
 #[cfg(not(windows))]
 pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The name of a file below a directory, with slashes between its parts; nothing where it is not UTF-8.
+pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
+    let parts = relative.components().map(|part| part.as_os_str().to_str());
+    parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("/"))
+}
+
+/// A command that does nothing, for trying things, and where it is found.
+pub(crate) const NOTHING: (&[&str], &str) = if cfg!(windows) {
+    (&["cmd", "/d", "/c", "exit 0"], r"C:\Windows\System32")
+} else {
+    (&["true"], "/usr/bin:/bin:/run/current-system/sw/bin")
+};
 
 /// The whole path of a directory.
 #[cfg(not(windows))]
@@ -35,6 +52,7 @@ pub(crate) fn whole_path(dir: &std::path::Path) -> std::io::Result<std::path::Pa
 use std::ffi::OsString;
 
 use common::Span;
+use common::host::Confinement;
 use serde::{Deserialize, Serialize};
 
 /// What to run and how. Crosses from the worker to the process that watches over the attempt.
@@ -48,19 +66,78 @@ pub struct Launch {
     pub dir: OsString,
     /// Standard input, below the directory; nothing where there is none.
     pub stdin: Option<String>,
-    /// What each process may use.
+    /// What it may use.
     pub limits: Limits,
+    /// What it is kept away from.
+    pub confines: Confines,
 }
 
-/// What each process of an attempt may use; nothing means no limit of ours.
+/// What an attempt is kept away from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confines {
+    /// How well.
+    pub level: Confinement,
+    /// Whether it may use the network. No level below [`Confinement::Landlock`] keeps it from that.
+    pub network: bool,
+    /// Files and directories that it may read and execute beside those of the system.
+    pub readable: Vec<String>,
+    /// User and group id of the account that tasks have, where there is one.
+    pub account: Option<(u32, u32)>,
+}
+
+impl Default for Confines {
+    /// The first level.
+    fn default() -> Self {
+        Self { level: Confinement::Process, network: false, readable: Vec::new(), account: None }
+    }
+}
+
+/// What an attempt may use; nothing means no limit of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Address space, in bytes.
+    /// Memory of all its processes together, in bytes; where the host cannot limit that, the address space of each.
     pub memory: Option<u64>,
-    /// Length of a file that it writes, in bytes.
+    /// Processes and threads at a time, where the host can count them.
+    pub processes: Option<u64>,
+    /// Length of each file that it writes, in bytes.
     pub file: Option<u64>,
-    /// Files open at a time.
+    /// Files that each process has open at a time.
     pub open_files: Option<u64>,
+}
+
+/// In which way a tree is frozen; the first one that the host offers is the one to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Freezer {
+    /// A control group of version 2: the kernel stops everything in it at once.
+    Cgroup2,
+    /// A control group of version 1, with the freezer controller.
+    Cgroup1,
+    /// Signals to every process of the tree, until a look finds none that is not stopped.
+    Signals,
+}
+
+impl Freezer {
+    /// All of them, the best first.
+    pub const ALL: [Freezer; 3] = [Freezer::Cgroup2, Freezer::Cgroup1, Freezer::Signals];
+}
+
+impl std::str::FromStr for Freezer {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let freezer = Self::ALL.into_iter().find(|freezer| freezer.to_string() == text);
+        freezer.ok_or_else(|| format!("`{text}` is no way to freeze: say `cgroup2`, `cgroup1` or `signals`"))
+    }
+}
+
+impl std::fmt::Display for Freezer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Freezer::Cgroup2 => "cgroup2",
+            Freezer::Cgroup1 => "cgroup1",
+            Freezer::Signals => "signals",
+        })
+    }
 }
 
 /// What the worker may ask of a running tree.
@@ -89,6 +166,8 @@ pub enum Report {
         status: Status,
         /// Processor time of the whole tree.
         cpu: Span,
+        /// Which limit of this host's ended it, where that is known.
+        over: Option<String>,
     },
 }
 

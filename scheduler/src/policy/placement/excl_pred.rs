@@ -56,7 +56,7 @@ impl ExclPred {
         let in_time = move |(speed, _): &(Speed, HostId)| {
             deadline.is_none_or(|(end, work_s)| scene.now + scene.duration_at(work_s, *speed) <= end)
         };
-        scene.hosts.index.ready.by_speed().take_while(in_time).map(|(_, host)| host)
+        scene.ready_by_speed().take_while(in_time).map(|(_, host)| host)
     }
 
     pub(super) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {

@@ -25,7 +25,7 @@ impl ExclS {
     pub(super) fn fast(self, scene: &Scene<'_>) -> impl Iterator<Item = HostId> {
         let threshold = self.threshold(scene);
         let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
-        scene.hosts.index.ready.by_speed().take_while(fast).map(|(_, host)| host)
+        scene.ready_by_speed().take_while(fast).map(|(_, host)| host)
     }
 
     pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {

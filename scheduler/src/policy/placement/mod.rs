@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
 
 use crate::host::{Host, Hosts};
@@ -94,9 +95,23 @@ pub(crate) struct Scene<'a> {
     pub(crate) finished: u64,
     /// Work of one task, in seconds on a host of speed 1, where it is known.
     pub(crate) work_s: Option<f64>,
+    /// What hosts must offer.
+    pub(crate) needs: Needs,
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    /// The ready hosts that offer what the job needs, the one ready for longest first.
+    pub(crate) fn ready_by_since(&self) -> impl Iterator<Item = HostId> + use<'a> {
+        let (hosts, needs) = (self.hosts, self.needs);
+        hosts.index.ready.by_since().filter(move |id| hosts.offer(*id, needs))
+    }
+
+    /// The same, the fastest first.
+    pub(crate) fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + use<'a> {
+        let (hosts, needs) = (self.hosts, self.needs);
+        hosts.index.ready.by_speed().filter(move |(_, id)| hosts.offer(*id, needs))
+    }
+
     /// How long a task takes on a free slot of this speed, the start included.
     pub(crate) fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
         self.settings.start_cost + Span::from_secs_f64(work_s / speed.factor())
@@ -128,7 +143,7 @@ impl Placement {
 
     /// How many ready hosts it would take, one after the other.
     pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
-        let ready = scene.hosts.index.ready.by_speed();
+        let ready = scene.ready_by_speed();
         match self {
             Placement::PriCrWait(_) if !plan.waited => 0,
             Placement::ExclS(answer) => answer.fast(scene).count() as u64,

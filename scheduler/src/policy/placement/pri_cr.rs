@@ -5,5 +5,5 @@ use common::HostId;
 use super::Scene;
 
 pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    scene.hosts.index.ready.by_speed().map(|(_, host)| host).find(|host| fit(*host))
+    scene.ready_by_speed().map(|(_, host)| host).find(|host| fit(*host))
 }

@@ -22,7 +22,7 @@ pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
         Some(record) => (record.interval_work_s >= work_s, record.rate),
         None => lately(host).map_or((true, host.speed.factor()), |(work, rate)| (work >= work_s, rate)),
     };
-    let ready = scene.hosts.index.ready.by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
+    let ready = scene.ready_by_speed().filter_map(|(_, id)| scene.hosts.table.get(&id));
     let mut ranked: Vec<_> = ready.map(|host| (rank(host), host.id, host.free_slots())).collect();
     // Stable: of equals the faster one by its clock, and then the one that has been ready for longer.
     ranked.sort_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));

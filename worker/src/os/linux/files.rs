@@ -23,6 +23,13 @@ pub(crate) fn names_of(meta: &Metadata) -> u64 {
     meta.nlink()
 }
 
+/// How much disk it takes, in bytes.
+pub(crate) fn disk_of(meta: &Metadata) -> u64 {
+    /// What the system counts in, whatever the file system does.
+    const BLOCK: u64 = 512;
+    meta.blocks() * BLOCK
+}
+
 /// Whether its owner may execute the file.
 pub(crate) fn is_executable(meta: &Metadata) -> bool {
     meta.permissions().mode() & 0o100 != 0

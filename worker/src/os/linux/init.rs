@@ -3,31 +3,34 @@
 //!
 //! The worker's end of that socket closes when the worker dies, however it dies: then the tree is killed.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use common::host::Confinement;
 use common::wire::frame;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getpid, getrlimit, set_child_subreaper, setrlimit};
+use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
+use super::cgroup::Room;
+use super::confine::Filters;
 use super::spawner::Wires;
-use super::sys::{self, Reap, Stdio};
-use super::{THAW, order_of, tree};
-use crate::os::{Launch, Limits, Order, Report, Status};
+use super::sys::{self, Reap};
+use super::{THAW, order_of, start, tree};
+use crate::os::{Launch, Order, Report, Status};
 
 /// How long killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(20);
+/// How often a group is looked at that comes to rest: at first, and at most.
+const SETTLE: Duration = Duration::from_micros(200);
+const SETTLE_MOST: Duration = Duration::from_millis(10);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 
-/// The init's whole life.
-pub(super) fn run(wires: Wires, null: &File) -> ! {
-    let code = if watch_over(wires, null).is_ok() { 0 } else { 1 };
+/// The init's whole life. `room` are the attempt's control groups, where it has some.
+pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &File) -> ! {
+    let code = if watch_over(wires, room.unwrap_or_default(), filters, null).is_ok() { 0 } else { 1 };
     std::process::exit(code)
 }
 
@@ -38,17 +41,25 @@ pub(super) fn refuse(wires: Wires, error: &io::Error) {
     let _ = send(&mut UnixStream::from(wires.control), &Report::NotStarted(why));
 }
 
-fn watch_over(wires: Wires, null: &File) -> io::Result<()> {
+fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     // The worker learns of the spawner's death by this socket's end: no init may hold it.
     rustix::stdio::dup2_stdin(null)?;
     let mut control = UnixStream::from(wires.control);
     let launch = read_launch(&mut control)?;
-    match start(&launch, &wires.stdout, &wires.stderr, null) {
+    let starved = room.kills_for_memory();
+    match start::start(&launch, &mut room, filters, &wires.stdout, &wires.stderr, null) {
         Err(why) => send(&mut control, &Report::NotStarted(why)),
         Ok(main) => {
             drop((wires.stdout, wires.stderr));
-            attend(main, &mut control)
+            let wrapped = launch.confines.level >= Confinement::Namespace;
+            let Some(status) = Tree { main, wrapped, room: &room, rest: Rest::Awake }.attend(&mut control)? else {
+                return Ok(());
+            };
+            let starved = room.kills_for_memory() > starved && status != Status::Exited(0);
+            let over = launch.limits.memory.filter(|_| starved);
+            let over = over.map(|limit| format!("it wanted more memory than the {limit} bytes that a task has here"));
+            send(&mut control, &Report::Ended { status, cpu: sys::children_cpu().into(), over })
         }
     }
 }
@@ -70,143 +81,160 @@ fn send(control: &mut UnixStream, report: &Report) -> io::Result<()> {
     control.write_all(&bytes)
 }
 
-/// Until nothing of the tree is left.
-fn attend(main: Pid, control: &mut UnixStream) -> io::Result<()> {
-    let mut frozen = false;
-    loop {
-        let mut ended = None;
-        while let Reap::Child(child) = sys::reap() {
-            if child.pid == main {
-                ended = Some(child.status);
-            }
-        }
-        if let Some(status) = ended {
-            end_tree();
-            return send(control, &Report::Ended { status, cpu: sys::children_cpu().into() });
-        }
-        if sys::wait_for(Some(control.as_fd()), None) && !obey(control, &mut frozen) {
-            end_tree();
-            return Ok(());
-        }
-    }
+/// The attempt's processes.
+struct Tree<'a> {
+    main: Pid,
+    /// Whether the main process only passes on how the command ends.
+    wrapped: bool,
+    room: &'a Room,
+    rest: Rest,
 }
 
-/// Carries out the orders that have come; false if the worker is gone.
-fn obey(control: &mut UnixStream, frozen: &mut bool) -> bool {
-    let mut orders = [0; 64];
-    let count = match control.read(&mut orders) {
-        Ok(0) => return false,
-        Ok(count) => count,
-        Err(error) => return error.kind() == io::ErrorKind::Interrupted,
-    };
-    for order in orders[..count].iter().filter_map(|byte| order_of(*byte)) {
-        match order {
-            Order::Terminate => tree::signal(Signal::TERM, &|_| false),
-            Order::Kill => tree::kill(&|_| false),
-            Order::Freeze => {
-                *frozen = true;
-                if tree::freeze(&|_| false) && send(control, &Report::Frozen).is_err() {
-                    return false;
+/// How far a tree is on its way to stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Awake,
+    /// Told to stop; looked at again after this time.
+    Settling(Duration),
+    Frozen,
+}
+
+impl Tree<'_> {
+    /// Until nothing of the tree is left; how its main process ended, unless the worker is gone.
+    fn attend(mut self, control: &mut UnixStream) -> io::Result<Option<Status>> {
+        loop {
+            let mut ended = None;
+            while let Reap::Child(child) = sys::reap() {
+                if child.pid == self.main {
+                    ended = Some(child.status);
                 }
             }
-            Order::Thaw if *frozen => {
-                *frozen = false;
-                tree::signal(THAW, &|_| false);
+            if let Some(status) = ended {
+                self.end();
+                return Ok(Some(if self.wrapped { status.unwrapped() } else { status }));
             }
-            Order::Thaw => {}
-        }
-    }
-    true
-}
-
-/// Kills and reaps until the kernel says that there is no child left: as this process is the subreaper, that proves
-/// that no descendant is left either.
-fn end_tree() {
-    loop {
-        match sys::reap() {
-            Reap::Childless => return,
-            Reap::Child(_) => {}
-            Reap::Alive => {
-                tree::kill(&|_| false);
-                sys::wait_for(None, Some(DYING));
+            let pause = if let Rest::Settling(pause) = self.rest { Some(pause) } else { None };
+            let alive =
+                if sys::wait_for(Some(control.as_fd()), pause) { self.obey(control) } else { self.settle(control) };
+            if !alive {
+                self.end();
+                return Ok(None);
             }
         }
     }
-}
 
-/// Starts the command, at the lowest priorities. The error is for people.
-fn start(launch: &Launch, stdout: &OwnedFd, stderr: &OwnedFd, null: &File) -> Result<Pid, String> {
-    let dir = PathBuf::from(&launch.dir);
-    let program = find_program(launch, &dir)?;
-    let zero = |_| "an argument or variable has a zero byte".to_owned();
-    let strings = |list: Vec<Vec<u8>>| list.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(zero);
-    let argv = strings(launch.argv.iter().map(|a| a.clone().into_bytes()).collect())?;
-    let env = strings(launch.env.iter().map(|(k, v)| format!("{k}={v}").into_bytes()).collect())?;
-    let (path, at) = (
-        CString::new(program.as_os_str().as_bytes()).map_err(zero)?,
-        CString::new(launch.dir.as_bytes()).map_err(zero)?,
-    );
-    let input = match &launch.stdin {
-        None => None,
-        Some(name) => {
-            Some(File::open(dir.join(name)).map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?)
-        }
-    };
-    let stdin: BorrowedFd<'_> = input.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let stdio = Stdio { stdin, stdout: stdout.as_fd(), stderr: stderr.as_fd() };
-    limit(launch.limits)?;
-    sys::spawn(&path, &argv, &env, &at, &stdio).map_err(|error| why_not(&launch.argv[0], &dir, &program, &error))
-}
-
-fn limit(limits: Limits) -> Result<(), String> {
-    for (resource, most) in
-        [(Resource::As, limits.memory), (Resource::Fsize, limits.file), (Resource::Nofile, limits.open_files)]
-    {
-        if let Some(most) = most {
-            // Nobody may go above what the system allows already.
-            let most = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-                .map_err(|e| format!("the limit on {resource:?} cannot be set to {most}: {e}"))?;
-        }
-    }
-    Ok(())
-}
-
-/// Where the program is: as given if it has a slash, else in the command's own `PATH`.
-fn find_program(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
-    let name = launch.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
-    if name.contains('/') {
-        return Ok(PathBuf::from(name));
-    }
-    let path = launch.env.iter().find(|(key, _)| key == "PATH").map_or("", |(_, value)| value);
-    let may_run = |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
-    let places = path.split(':').filter(|place| place.starts_with('/'));
-    places.map(|place| Path::new(place).join(name)).find(may_run).ok_or_else(|| {
-        let hint = if dir.join(name).exists() {
-            format!("; to run the input of that name, say `./{name}`")
-        } else {
-            String::new()
+    /// Carries out the orders that have come; false if the worker is gone.
+    fn obey(&mut self, control: &mut UnixStream) -> bool {
+        let mut orders = [0; 64];
+        let count = match control.read(&mut orders) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         };
-        format!("program `{name}` not found in PATH ({path}){hint}")
-    })
+        orders[..count].iter().filter_map(|byte| order_of(*byte)).all(|order| match order {
+            Order::Terminate => {
+                self.terminate();
+                true
+            }
+            Order::Kill => {
+                self.kill();
+                true
+            }
+            Order::Freeze => self.freeze(control),
+            Order::Thaw => {
+                self.thaw();
+                true
+            }
+        })
+    }
+
+    /// Asks every process to end. One that only passes on how the command ends will do so when that has ended.
+    fn terminate(&self) {
+        let spared = self.wrapped.then_some(self.main);
+        if self.room.freezes() {
+            self.room.signal(Signal::TERM, spared);
+        } else {
+            tree::signal(Signal::TERM, spared);
+        }
+    }
+
+    fn kill(&self) {
+        if self.room.freezes() {
+            self.room.kill();
+        } else {
+            tree::kill(&|_| false);
+        }
+    }
+
+    /// Begins to stop every process; false if the worker is gone.
+    fn freeze(&mut self, control: &mut UnixStream) -> bool {
+        if !self.room.freezes() {
+            self.rest = Rest::Frozen;
+            return !tree::freeze(&|_| false) || send(control, &Report::Frozen).is_ok();
+        }
+        self.room.freeze();
+        self.rest = Rest::Settling(SETTLE);
+        self.settle(control)
+    }
+
+    /// Says so once a tree that was told to stop stands still; false if the worker is gone.
+    fn settle(&mut self, control: &mut UnixStream) -> bool {
+        let Rest::Settling(pause) = self.rest else { return true };
+        if self.room.is_frozen() {
+            self.rest = Rest::Frozen;
+            return send(control, &Report::Frozen).is_ok();
+        }
+        self.rest = Rest::Settling((2 * pause).min(SETTLE_MOST));
+        true
+    }
+
+    fn thaw(&mut self) {
+        if self.rest == Rest::Awake {
+            return;
+        }
+        self.rest = Rest::Awake;
+        if self.room.freezes() {
+            self.room.thaw();
+        } else {
+            tree::signal(THAW, None);
+        }
+    }
+
+    /// Kills and reaps until the kernel says that there is no child left: as this process is the subreaper, that proves
+    /// that no descendant is left either. Leaves the room thawed.
+    fn end(&mut self) {
+        let mut everywhere = !self.room.freezes();
+        loop {
+            match sys::reap() {
+                Reap::Childless => break,
+                Reap::Child(_) => {}
+                Reap::Alive => {
+                    self.kill();
+                    if everywhere {
+                        // Whoever may write to control groups may have left his own.
+                        tree::kill(&|_| false);
+                    }
+                    everywhere = !everywhere || !self.room.freezes();
+                    sys::wait_for(None, Some(DYING));
+                }
+            }
+        }
+        if self.rest != Rest::Awake {
+            self.room.thaw();
+        }
+    }
 }
 
-fn why_not(name: &str, dir: &Path, program: &Path, error: &io::Error) -> String {
-    let there = dir.join(program);
-    match error.kind() {
-        _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
-        io::ErrorKind::NotFound if there.exists() => {
-            format!("program `{name}` is there, but the interpreter or loader that it names is not")
+impl Status {
+    /// What a shell's way of saying that a signal ended a program stands for.
+    fn unwrapped(self) -> Self {
+        /// What is added to the number of the signal, and the largest number of one.
+        const BASE: i32 = 128;
+        const MOST: i32 = 64;
+        match self {
+            Status::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => Status::Signalled(code - BASE),
+            status => status,
         }
-        io::ErrorKind::NotFound if program.is_absolute() => format!("program `{name}` does not exist on this host"),
-        io::ErrorKind::NotFound => format!("program `{name}` does not exist below the attempt's directory"),
-        io::ErrorKind::PermissionDenied => {
-            format!("program `{name}` may not be executed: is the input marked executable?")
-        }
-        _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
-            format!("program `{name}` is not a program of this system and has no `#!` line")
-        }
-        _ => format!("program `{name}`: {error}"),
     }
 }
 

@@ -1,11 +1,16 @@
-//! Linux: a spawner process, one init process per attempt, signals to whole trees.
+//! Linux: a spawner process, one init process per attempt, control groups or signals to whole trees.
 //!
 //! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the worker's end.
 
+pub(crate) mod account;
+mod birth;
+mod cgroup;
+mod confine;
 pub(crate) mod files;
 mod init;
 mod load;
 mod spawner;
+mod start;
 mod sys;
 mod tree;
 mod watch;
@@ -28,6 +33,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
+pub use cgroup::{Grounds, Survey};
 pub(crate) use load::load;
 pub(crate) use spawner::spawner_main;
 pub(crate) use watch::DirWatch;
@@ -53,6 +59,7 @@ pub type Output = pipe::Receiver;
 /// Starts commands. Holds the spawner, and starts another if it is gone.
 pub struct Launcher {
     program: PathBuf,
+    grounds: Grounds,
     spawner: Mutex<Spawner>,
 }
 
@@ -72,13 +79,13 @@ pub struct Process {
 }
 
 impl Launcher {
-    /// Starts the spawner: `program` called with [`crate::spawner::ARG`].
+    /// Starts the spawner: `program` called with [`crate::spawner::ARG`]. Attempts get control groups on `grounds`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(program: PathBuf) -> io::Result<Self> {
-        let spawner = Mutex::new(Spawner::start(&program)?);
-        Ok(Self { program, spawner })
+    pub fn start(program: PathBuf, grounds: Grounds) -> io::Result<Self> {
+        let spawner = Mutex::new(Spawner::start(&program, &grounds)?);
+        Ok(Self { program, grounds, spawner })
     }
 
     /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
@@ -100,7 +107,7 @@ impl Launcher {
         let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
         let Err(error) = spawner.pass(fds) else { return Ok(()) };
         tracing::warn!(%error, "the spawner process is gone; starting another");
-        *spawner = Spawner::start(&self.program)?;
+        *spawner = Spawner::start(&self.program, &self.grounds)?;
         spawner.pass(fds)
     }
 }
@@ -115,18 +122,20 @@ fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
     Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
 }
 
-/// Lets a command write this many bytes before it is read again, as far as the system allows.
-pub(crate) fn enlarge(output: &Output, bytes: usize) {
+/// Lets a command write this many bytes before it is read again, as far as the system allows; false where it never does.
+pub(crate) fn enlarge(output: &Output, bytes: usize) -> bool {
     // The user's share of pipe memory may be used up; then it goes slower.
     let _ = rustix::pipe::fcntl_setpipe_size(output, bytes);
+    true
 }
 
 impl Spawner {
-    fn start(program: &PathBuf) -> io::Result<Self> {
+    fn start(program: &PathBuf, grounds: &Grounds) -> io::Result<Self> {
         let (socket, theirs) = Socket::pair()?;
         let child = Command::new(program)
             .arg0("deskgrid-spawner")
             .arg(crate::spawner::ARG)
+            .args(grounds.to_args())
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -175,7 +184,7 @@ impl Process {
             match self.control.read_buf(&mut self.inbox).await {
                 Ok(0) | Err(_) => {
                     // Its watcher was killed: the spawner kills what was below it.
-                    return Report::Ended { status: init::LOST, cpu: common::Span::ZERO };
+                    return Report::Ended { status: init::LOST, cpu: common::Span::ZERO, over: None };
                 }
                 Ok(_) => {}
             }
@@ -212,6 +221,16 @@ pub(crate) fn awake() -> common::Span {
 pub(crate) fn thread_cpu() -> std::time::Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     std::time::Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
+}
+
+/// Which version of Landlock the kernel has; 0 if none.
+pub(crate) fn landlock_version() -> u32 {
+    sys::landlock_version()
+}
+
+/// Whether this process may become another user.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 /// What tells this run of the host from every other.

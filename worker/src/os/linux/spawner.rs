@@ -4,7 +4,7 @@
 //! It never sees what an attempt does: it passes three descriptors on. It is the subreaper above the watching
 //! processes, and kills what they would leave behind if one of them were killed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,6 +15,8 @@ use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask};
 
+use super::cgroup::{Grounds, Pool};
+use super::confine::Filters;
 use super::sys::{self, Fork, Reap};
 use super::{init, tree};
 use crate::os::Status;
@@ -43,26 +45,61 @@ pub(crate) fn spawner_main() -> i32 {
         Ok(null) => null,
         Err(_) => return 1,
     };
-    let mut inits = BTreeSet::new();
-    while serve_one(&null, &mut inits) {}
+    let grounds = Grounds::from_args(std::env::args_os().skip(2));
+    let rooms = Pool::new(grounds, std::process::id());
+    // Where there is none for this kind of processor, what needs one does not start.
+    let filters = Filters::compile().unwrap_or_default();
+    let mut state = Inits { rooms, filters, running: BTreeMap::new() };
+    while serve_one(&null, &mut state) {}
     // The worker is gone. Each init sees that too, ends its tree and then itself.
     while !matches!(sys::reap(), Reap::Childless) {
         sys::wait_for(None, Some(ORPHANS));
     }
+    state.rooms.remove();
     0
 }
 
+/// The inits that run, and the control groups of their attempts.
+struct Inits {
+    rooms: Pool,
+    filters: Filters,
+    /// By process id; with the number of the room, where there is one.
+    running: BTreeMap<i32, Option<u32>>,
+}
+
+impl Inits {
+    /// Forks an init for an attempt.
+    fn begin(&mut self, wires: Wires, null: &File) {
+        let (number, room) = self.rooms.take().unzip();
+        match sys::fork() {
+            Ok(Fork::Parent(pid)) => drop(self.running.insert(pid.as_raw_nonzero().get(), number)),
+            Ok(Fork::Child) => init::run(wires, room, &self.filters, null),
+            Err(error) => {
+                number.into_iter().for_each(|number| self.rooms.give_back(number));
+                init::refuse(wires, &error);
+            }
+        }
+    }
+
+    /// Takes note of a child that ended; whether it was an init that left somebody behind.
+    fn ended(&mut self, pid: Pid, status: Status) -> bool {
+        let Some(number) = self.running.remove(&pid.as_raw_nonzero().get()) else { return false };
+        if let (Some(number), false) = (number, status == Status::Exited(0)) {
+            // Nobody dies in a frozen group of version 1.
+            let room = self.rooms.room(number);
+            room.kill();
+            room.thaw();
+        }
+        number.into_iter().for_each(|number| self.rooms.give_back(number));
+        status != Status::Exited(0)
+    }
+}
+
 /// Waits for one thing to happen and deals with it; false once the worker is gone.
-fn serve_one(null: &File, inits: &mut BTreeSet<i32>) -> bool {
+fn serve_one(null: &File, inits: &mut Inits) -> bool {
     if sys::wait_for(Some(io::stdin().as_fd()), None) {
         match receive() {
-            Ok(Some(wires)) => match sys::fork() {
-                Ok(Fork::Parent(pid)) => {
-                    inits.insert(pid.as_raw_nonzero().get());
-                }
-                Ok(Fork::Child) => init::run(wires, null),
-                Err(error) => init::refuse(wires, &error),
-            },
+            Ok(Some(wires)) => inits.begin(wires, null),
             Ok(None) => return false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return false,
@@ -70,8 +107,7 @@ fn serve_one(null: &File, inits: &mut BTreeSet<i32>) -> bool {
     }
     let mut orphans = false;
     while let Reap::Child(child) = sys::reap() {
-        let was_init = inits.remove(&child.pid.as_raw_nonzero().get());
-        orphans |= was_init && child.status != Status::Exited(0);
+        orphans |= inits.ended(child.pid, child.status);
     }
     if orphans {
         kill_orphans(inits);
@@ -80,13 +116,13 @@ fn serve_one(null: &File, inits: &mut BTreeSet<i32>) -> bool {
 }
 
 /// An init was killed: what ran below it is now below this process, and is not to live on.
-fn kill_orphans(inits: &mut BTreeSet<i32>) {
+fn kill_orphans(inits: &mut Inits) {
     loop {
-        let known = inits.clone();
-        let spared = |pid: Pid| known.contains(&pid.as_raw_nonzero().get());
+        let known = inits.running.clone();
+        let spared = |pid: Pid| known.contains_key(&pid.as_raw_nonzero().get());
         tree::kill(&spared);
         while let Reap::Child(child) = sys::reap() {
-            inits.remove(&child.pid.as_raw_nonzero().get());
+            inits.ended(child.pid, child.status);
         }
         if tree::members(&spared).is_empty() {
             return;

@@ -1,8 +1,7 @@
 //! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a single-threaded
-//! process, starting a program without a copy of the caller, reaping, and waiting for a child or a descriptor.
+//! process, reaping, and waiting for a child or a descriptor. How a program is started is in [`super::birth`].
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
-use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -28,7 +27,7 @@ pub(super) fn fork() -> io::Result<Fork> {
     }
 }
 
-fn positive(pid: libc::pid_t) -> Option<Pid> {
+pub(super) fn positive(pid: libc::pid_t) -> Option<Pid> {
     if pid > 0 { Pid::from_raw(pid) } else { None }
 }
 
@@ -36,7 +35,7 @@ extern "C" fn on_child(_: libc::c_int) {}
 
 /// The signals that the spawner and the inits treat in their own way, and how. Those that end a session are harmless:
 /// these processes end when the worker does, and not before the tasks below them.
-const ARRANGED: [(libc::c_int, libc::sighandler_t); 7] = [
+pub(super) const ARRANGED: [(libc::c_int, libc::sighandler_t); 7] = [
     (libc::SIGCHLD, libc::SIG_DFL), // Replaced by a handler, which no program inherits.
     (libc::SIGTERM, libc::SIG_IGN),
     (libc::SIGINT, libc::SIG_IGN),
@@ -56,7 +55,7 @@ pub(super) fn arrange_signals() {
 }
 
 /// Only a system call: also for a child on its way to its program.
-fn handle(signal: libc::c_int, handler: libc::sighandler_t) {
+pub(super) fn handle(signal: libc::c_int, handler: libc::sighandler_t) {
     // SAFETY: the only handler of ours does nothing, which is async-signal-safe; zeroes are a valid action.
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
@@ -74,7 +73,7 @@ fn block_sigchld() {
     }
 }
 
-fn empty_set() -> libc::sigset_t {
+pub(super) fn empty_set() -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set.
     unsafe {
@@ -158,108 +157,11 @@ pub(super) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// The descriptors that a command gets as its standard ones. All are above 2.
-pub(super) struct Stdio<'a> {
-    pub stdin: BorrowedFd<'a>,
-    pub stdout: BorrowedFd<'a>,
-    pub stderr: BorrowedFd<'a>,
-}
-
-/// What the new process needs between its birth and its program, prepared before: it may not allocate.
-struct Plan {
-    program: *const libc::c_char,
-    argv: *const *const libc::c_char,
-    env: *const *const libc::c_char,
-    dir: *const libc::c_char,
-    stdio: [libc::c_int; 3],
-    /// Why the program was not reached.
-    error: libc::c_int,
-}
-
-/// The stack on which the new process gets to its program, in bytes.
-const STACK: usize = 64 * 1024;
-/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
-const NICE: libc::c_int = 19;
-
-/// Starts a program in a session of its own and in `dir`, with every signal as it is by default, at the lowest
-/// processor and IO priority from its first instruction on. Costs the same however big the caller is.
-///
-/// posix_spawn would do, but glibc's refuses SCHED_IDLE, and to set it on the running program would come too late for
-/// what that has forked by then.
-pub(super) fn spawn(
-    program: &CStr,
-    argv: &[CString],
-    env: &[CString],
-    dir: &CStr,
-    stdio: &Stdio<'_>,
-) -> io::Result<Pid> {
-    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
-        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
-    };
-    let (argv, env) = (pointers(argv), pointers(env));
-    let mut plan = Plan {
-        program: program.as_ptr(),
-        argv: argv.as_ptr(),
-        env: env.as_ptr(),
-        dir: dir.as_ptr(),
-        stdio: [stdio.stdin, stdio.stdout, stdio.stderr].map(|fd| fd.as_raw_fd()),
-        error: 0,
-    };
-    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by exec or exit, so
-    // the child's use of the stack (its aligned end is passed) and of `plan` is exclusive and over at the return.
-    // `become_program` only makes system calls, and all that `plan` points to outlives the call.
-    let pid = unsafe {
-        let top = stack.as_mut_ptr_range().end;
-        libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
-    };
-    let Some(pid) = positive(pid) else { return Err(io::Error::last_os_error()) };
-    // SAFETY: a plain read; volatile because the compiler did not see the child write.
-    match unsafe { ptr::read_volatile(&raw const plan.error) } {
-        0 => Ok(pid),
-        error => {
-            // The child has exited; it is reaped here so that nobody takes it for a command.
-            // SAFETY: waiting for a child of this process.
-            unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
-            Err(io::Error::from_raw_os_error(error))
-        }
-    }
-}
-
-/// The child's way from its birth to its program.
-extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
-    // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
-    unsafe {
-        let plan = &mut *plan.cast::<Plan>();
-        libc::setsid();
-        lower_priorities();
-        for (number, fd) in plan.stdio.iter().enumerate() {
-            libc::dup2(*fd, number as libc::c_int);
-        }
-        for (signal, _) in ARRANGED {
-            handle(signal, libc::SIG_DFL);
-        }
-        let none = empty_set();
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
-        if libc::chdir(plan.dir) == 0 {
-            libc::execve(plan.program, plan.argv, plan.env);
-        }
-        plan.error = *libc::__errno_location();
-        libc::_exit(127)
-    }
-}
-
-/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.
-unsafe fn lower_priorities() {
-    const WHO_PROCESS: libc::c_int = 1;
-    const CLASS_IDLE: libc::c_int = 3 << 13;
-    // SAFETY: system calls with numbers and a local.
-    unsafe {
-        let lowest: libc::sched_param = MaybeUninit::zeroed().assume_init();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const lowest);
-        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
-        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
-    }
+/// Which version of Landlock the kernel has; 0 if it has none, or has it switched off.
+pub(super) fn landlock_version() -> u32 {
+    const VERSION: libc::c_uint = 1;
+    let none = ptr::null::<libc::c_void>();
+    // SAFETY: with this flag, the other arguments must be null and zero; nothing is made.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
+    u32::try_from(version).unwrap_or(0)
 }

@@ -121,9 +121,13 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     }
 }
 
-/// Sends a signal to every process below this one.
-pub(super) fn signal(signal: Signal, spared: &dyn Fn(Pid) -> bool) {
-    for member in members(spared).into_iter().filter(|m| !m.ended()) {
+/// Sends a signal to every process below this one but one.
+pub(super) fn signal(signal: Signal, spared: Option<Pid>) {
+    signal_all(signal, members(&|_| false), spared);
+}
+
+fn signal_all(signal: Signal, members: Vec<Member>, spared: Option<Pid>) {
+    for member in members.into_iter().filter(|m| !m.ended() && Some(m.pid) != spared) {
         let _ = kill_process(member.pid, signal);
     }
 }
@@ -131,5 +135,5 @@ pub(super) fn signal(signal: Signal, spared: &dyn Fn(Pid) -> bool) {
 /// Kills every process below this one that a look finds: stopped first, so that none is born meanwhile.
 pub(super) fn kill(spared: &dyn Fn(Pid) -> bool) {
     freeze(spared);
-    signal(Signal::KILL, spared);
+    signal_all(Signal::KILL, members(spared), None);
 }

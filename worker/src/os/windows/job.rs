@@ -10,8 +10,8 @@ use std::time::Duration;
 use windows_sys::Win32::Foundation::{ERROR_MORE_DATA, HANDLE};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_ACTIVE_PROCESS,
-    JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOB_OBJECT_LIMIT_PRIORITY_CLASS,
-    JOB_OBJECT_LIMIT_PROCESS_MEMORY, JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS,
+    JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_JOB_MEMORY, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+    JOB_OBJECT_LIMIT_PRIORITY_CLASS, JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS,
     JOB_OBJECT_UILIMIT_EXITWINDOWS, JOB_OBJECT_UILIMIT_HANDLES, JOB_OBJECT_UILIMIT_READCLIPBOARD,
     JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD, JOBOBJECT_BASIC_ACCOUNTING_INFORMATION,
     JOBOBJECT_BASIC_PROCESS_ID_LIST, JOBOBJECT_BASIC_UI_RESTRICTIONS, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
@@ -24,8 +24,6 @@ use super::load;
 use super::sys::{ProcessHandle, ticks_of};
 use crate::os::Limits;
 
-/// So many processes of one attempt may be alive: a fork bomb ends here.
-const MOST_PROCESSES: u32 = 512;
 /// How many processes a look expects; more only cost a second look.
 const EXPECTED: usize = 64;
 
@@ -81,14 +79,15 @@ impl Job {
         let basic = &mut info.BasicLimitInformation;
         basic.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         if all {
-            basic.LimitFlags |= JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
-                | JOB_OBJECT_LIMIT_PRIORITY_CLASS
-                | JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
+            basic.LimitFlags |= JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | JOB_OBJECT_LIMIT_PRIORITY_CLASS;
             basic.PriorityClass = IDLE_PRIORITY_CLASS;
-            basic.ActiveProcessLimit = MOST_PROCESSES;
+            if let Some(most) = limits.processes {
+                basic.LimitFlags |= JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
+                basic.ActiveProcessLimit = u32::try_from(most).unwrap_or(u32::MAX);
+            }
             if let Some(bytes) = limits.memory {
-                basic.LimitFlags |= JOB_OBJECT_LIMIT_PROCESS_MEMORY;
-                info.ProcessMemoryLimit = usize::try_from(bytes).unwrap_or(usize::MAX);
+                basic.LimitFlags |= JOB_OBJECT_LIMIT_JOB_MEMORY;
+                info.JobMemoryLimit = usize::try_from(bytes).unwrap_or(usize::MAX);
             }
         }
         self.set(JobObjectExtendedLimitInformation, &info)

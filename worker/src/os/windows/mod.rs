@@ -4,12 +4,14 @@
 //! job, and only then let go. What Windows does not have: a polite request to end that every program understands, so
 //! [`Order::Terminate`] ends the tree at once; limits on the length of a file and on open files.
 
+pub(crate) mod account;
 mod command;
 pub(crate) mod files;
 mod job;
 mod load;
 mod pipe;
 pub mod sense;
+mod survey;
 mod sys;
 mod tree;
 mod watch;
@@ -28,6 +30,8 @@ pub(crate) use load::load;
 pub use pipe::Output;
 #[cfg(test)]
 pub(crate) use pipe::pair;
+pub use survey::{Grounds, Survey};
+use sys::ProcessHandle;
 pub(crate) use sys::{awake, clock_and_memory, since_boot};
 use tree::Stilled;
 pub(crate) use watch::DirWatch;
@@ -60,17 +64,18 @@ enum State {
 
 struct Running {
     main: Child,
+    process: ProcessHandle,
     job: Job,
     stilled: Mutex<Stilled>,
     frozen: Notify,
 }
 
 impl Launcher {
-    /// Gets ready. The program is not needed here.
+    /// Gets ready. Neither the program nor a place for control groups is needed here.
     ///
     /// # Errors
     /// None on this system.
-    pub fn start(_program: PathBuf) -> io::Result<Self> {
+    pub fn start(_program: PathBuf, _grounds: Grounds) -> io::Result<Self> {
         sys::keep_standard_handles();
         Ok(Self(()))
     }
@@ -82,15 +87,16 @@ impl Launcher {
     pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
         let ((stdout, out), (stderr, err)) = (pipe::output(keep_stdout).await?, pipe::output(keep_stderr).await?);
         let job = Job::new(launch.limits)?;
-        let state = match command::build(launch).and_then(|(command, program)| {
+        let possible = survey::cannot(&launch.confines).map_or(Ok(()), Err);
+        let state = match possible.and_then(|()| command::build(launch)).and_then(|(command, program)| {
             let mut command = tokio::process::Command::from(command);
             let started = begin(command.stdout(out).stderr(err), &job);
             started.map_err(|error| command::why_not(launch, &program, &error))
         }) {
             Err(why) => State::NotStarted(why),
-            Ok(main) => {
+            Ok((main, process)) => {
                 let (stilled, frozen) = (Mutex::default(), Notify::new());
-                State::Running(Box::new(Running { main, job, stilled, frozen }))
+                State::Running(Box::new(Running { main, process, job, stilled, frozen }))
             }
         };
         Ok(Process { state, stdout, stderr })
@@ -98,7 +104,7 @@ impl Launcher {
 }
 
 /// Starts the command inside the job.
-fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<Child> {
+fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child, ProcessHandle)> {
     let child = command.creation_flags(sys::SUSPENDED_AND_IDLE).spawn()?;
     // A process that has ended already has no handle: one that is suspended has.
     let id = child.id().ok_or(io::ErrorKind::NotFound)?;
@@ -107,7 +113,7 @@ fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<Child> 
         sys::end(&process, KILLED);
         return Err(error);
     }
-    Ok(child)
+    Ok((child, process))
 }
 
 impl Process {
@@ -140,7 +146,7 @@ impl Process {
                     status = running.main.wait() => status,
                 };
                 let cpu = running.end_tree().await;
-                Report::Ended { status: status.map_or(Status::Signalled(9), told), cpu }
+                Report::Ended { status: status.map_or(Status::Signalled(9), told), cpu, over: None }
             }
         }
     }
@@ -152,7 +158,8 @@ impl Running {
         loop {
             let used = self.job.used();
             if used.processes == 0 {
-                return used.cpu.into();
+                // Wine counts no time for jobs; the command's own is known in any case.
+                return used.cpu.max(sys::cpu_of(&self.process)).into();
             }
             self.job.end(KILLED);
             tokio::time::sleep(DYING).await;
@@ -170,8 +177,10 @@ fn told(status: std::process::ExitStatus) -> Status {
     }
 }
 
-/// Lets a command write this many bytes before it is read again: pipes have their size from the start here.
-pub(crate) fn enlarge(_output: &Output, _bytes: usize) {}
+/// Lets a command write this many bytes before it is read again: never, pipes have their size from the start here.
+pub(crate) fn enlarge(_output: &Output, _bytes: usize) -> bool {
+    false
+}
 
 /// There is no spawner on this system, and nobody starts one.
 pub(crate) fn spawner_main() -> i32 {
@@ -193,6 +202,16 @@ pub(crate) fn whole_path(dir: &std::path::Path) -> io::Result<PathBuf> {
 pub(crate) fn thread_cpu() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// Whether this worker could give its tasks an account: never.
+pub(crate) fn is_root() -> bool {
+    false
+}
+
+/// The version of Landlock: there is none.
+pub(crate) fn landlock_version() -> u32 {
+    0
 }
 
 /// What tells this run of the host from every other: Windows has no such word that every version tells.

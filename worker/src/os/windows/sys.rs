@@ -121,11 +121,19 @@ pub(crate) fn awake() -> common::Span {
 
 /// Processor time that this process has used.
 pub(super) fn own_cpu() -> Duration {
+    // SAFETY: takes nothing; this process's own handle needs no closing.
+    cpu(unsafe { GetCurrentProcess() })
+}
+
+/// Processor time that a process has used, also after its end.
+pub(super) fn cpu_of(process: &ProcessHandle) -> Duration {
+    cpu(process.raw())
+}
+
+fn cpu(process: HANDLE) -> Duration {
     let [mut born, mut ended, mut kernel, mut user] = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
-    // SAFETY: this process's own handle needs no closing; pointers to locals.
-    unsafe {
-        GetProcessTimes(GetCurrentProcess(), &raw mut born, &raw mut ended, &raw mut kernel, &raw mut user);
-    }
+    // SAFETY: both callers pass an open handle; pointers to locals, which stay zero where the system does not say.
+    unsafe { GetProcessTimes(process, &raw mut born, &raw mut ended, &raw mut kernel, &raw mut user) };
     ticks_of(ticks(kernel) + ticks(user))
 }
 

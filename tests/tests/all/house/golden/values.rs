@@ -4,7 +4,7 @@ use common::attempt::{Held, OutputFile, Phase, Stream};
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
-use common::job::{Capture, CommandSpec, Input, JobSpec, Rules, Source, TaskSet, Work};
+use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Rules, Source, TaskSet, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
@@ -87,6 +87,8 @@ fn facts() -> HostFacts {
         memory_mib: 16_000,
         os: "linux x86_64".into(),
         confinement: Confinement::Process,
+        confinement_most: Confinement::Landlock,
+        network: true,
     }
 }
 
@@ -156,6 +158,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::BadOutput("out.txt is a FIFO".into()),
         Outcome::NotStarted("no such program".into()),
         Outcome::Stopped,
+        Outcome::OverLimit("too many files".into()),
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![
@@ -182,6 +185,8 @@ fn command() -> Command {
         keep_stdout: true,
         keep_stderr: false,
         checkpoint: Some(Checkpointing { every: Span(30_000_000), from: Some(saved()) }),
+        confinement: Some(Confinement::Namespace),
+        network: true,
     }
 }
 
@@ -231,6 +236,7 @@ fn spec() -> JobSpec {
         priority: -3,
         policy: "FCFS".into(),
         estimate: Some(Span(30_000_000)),
+        needs: Needs { confinement: Some(Confinement::Account), network: true },
     };
     let tasks = TaskSet { ids: IdSet::from_range(1, 2), items: vec!["a".into(), "b".into()] };
     JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
@@ -309,6 +315,7 @@ fn task_view() -> TaskView {
         ran: Span(900_000),
         cpu: Span(800_000),
         suspended: Span(100_000),
+        suspended_since: Some(Time(1_700_000_001_500_000)),
         exit_code: Some(-1),
         reason: Some("first attempt".into()),
         started_from: Some(saved()),

@@ -1,0 +1,259 @@
+//! How tasks are frozen and confined by this worker: what its owner wishes, and what the host can do, come to what is in
+//! force. Settled once, when the worker starts. What is not here: how it is done ([`crate::os`]).
+
+use std::fmt::Display;
+use std::path::Path;
+use std::str::FromStr;
+
+use common::host::Confinement;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::error::WorkerError;
+use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey};
+
+/// What is chosen for the owner where he does not say.
+const BY_DEFAULT: Confinement = Confinement::Landlock;
+/// Where a worker writes down which control groups it made, below its directory.
+const RECORD: &str = "cgroups";
+/// How many digits of a hash tell the directories of workers apart.
+const DIGITS: usize = 16;
+
+/// A wish of the owner's: the best that there is, or just this.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String", bound = "T: Copy + Display + FromStr, T::Err: Display")]
+pub enum Choice<T> {
+    /// What suits this host.
+    #[default]
+    Auto,
+    /// This and nothing else.
+    This(T),
+}
+
+impl<T: FromStr> TryFrom<String> for Choice<T> {
+    type Error = T::Err;
+    fn try_from(text: String) -> Result<Self, T::Err> {
+        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::This) }
+    }
+}
+
+impl<T: Display> From<Choice<T>> for String {
+    fn from(choice: Choice<T>) -> Self {
+        match choice {
+            Choice::Auto => "auto".to_owned(),
+            Choice::This(this) => this.to_string(),
+        }
+    }
+}
+
+/// Which tasks may use the network. No level below `landlock` keeps any from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// None.
+    Never,
+    /// Those whose jobs ask for it.
+    #[default]
+    Asked,
+    /// All.
+    Always,
+}
+
+/// What is in force at this worker.
+#[derive(Debug, Clone)]
+pub(crate) struct InForce {
+    /// Control groups of the attempts.
+    pub grounds: Grounds,
+    /// What every attempt is confined by at least.
+    pub level: Confinement,
+    /// What one may ask for.
+    pub most: Confinement,
+    /// Which tasks may use the network.
+    pub network: Network,
+    means: Means,
+    /// What this host can do.
+    pub abilities: Abilities,
+}
+
+/// What a worker made outside its directory, to be removed when nothing of its tasks is left.
+#[must_use]
+pub(crate) struct Traces(Survey);
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}
+
+impl InForce {
+    /// Settles it for the worker of this directory, whose lock the caller holds, and starts what starts commands. What an earlier worker of the same
+    /// directory left in its control groups is ended.
+    pub(crate) async fn settle(dir: &Path, config: &Config) -> Result<(Self, Launcher, Traces), WorkerError> {
+        let name = blake3::hash(dir.as_os_str().as_encoded_bytes()).to_hex();
+        let traces = Traces(Survey::make(&name[..DIGITS]));
+        let survey = &traces.0;
+        survey.replace(&dir.join(RECORD)).map_err(WorkerError::file("cannot write", dir.join(RECORD)))?;
+        let grounds = choose_grounds(survey, config.freezer)?;
+        let means = Means { account: config.account.clone(), readable: config.readable_paths.clone() };
+        if !means.account.is_empty() {
+            open_way(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
+        }
+        let launcher = Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
+        let abilities = Abilities::find(survey, &launcher, dir, &means).await;
+        let (level, most) = choose_level(&abilities, config.confinement)?;
+        let force = Self { grounds, level, most, network: config.network, means, abilities };
+        survey.narrow(&force.grounds);
+        Ok((force, launcher, traces))
+    }
+
+    /// Says in the log what is in force, and what an owner should know of it.
+    pub(crate) fn announce(&self) {
+        tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, "safety");
+        if let Some(warning) = self.warning() {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// What an owner should know, if there is something.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let ability = self.abilities.level(BY_DEFAULT)?;
+        let open = "tasks can read and write what this account can";
+        if self.level < BY_DEFAULT {
+            let why = ability.missing.as_deref().unwrap_or("the configuration says so");
+            return Some(format!("tasks are confined by process only: {open}; {why}"));
+        }
+        ability.gap.clone().filter(|_| self.level == BY_DEFAULT)
+    }
+
+    /// What keeps an attempt whose job wishes this. The error says why this host cannot.
+    pub(crate) fn confines(&self, wished: Option<Confinement>, network: bool) -> Result<Confines, String> {
+        let level = wished.map_or(self.level, |wished| wished.max(self.level));
+        if let Some(why) = self.abilities.level(level).and_then(|ability| ability.missing.as_ref()) {
+            return Err(format!("this host cannot confine at the level `{level}`: {why}"));
+        }
+        let network = match self.network {
+            Network::Never if network => return Err("this host's owner gives no task the network".to_owned()),
+            Network::Never => false,
+            Network::Asked => network,
+            Network::Always => true,
+        };
+        Ok(Confines { network, ..self.means.confines(level)? })
+    }
+}
+
+fn choose_grounds(survey: &Survey, wish: Choice<Freezer>) -> Result<Grounds, WorkerError> {
+    match wish {
+        Choice::This(freezer) => survey.grounds(freezer).map_err(|why| WorkerError::Unavailable {
+            key: "freezer",
+            wish: freezer.to_string(),
+            why,
+        }),
+        Choice::Auto => Ok(Freezer::ALL.into_iter().find_map(|f| survey.grounds(f).ok()).unwrap_or_default()),
+    }
+}
+
+/// The level in force, and the highest that there is.
+fn choose_level(abilities: &Abilities, wish: Choice<Confinement>) -> Result<(Confinement, Confinement), WorkerError> {
+    let missing = |level| match abilities.level(level) {
+        Some(ability) => ability.missing.clone(),
+        None => Some("this worker does not know it".to_owned()),
+    };
+    let there = |level: &Confinement| missing(*level).is_none();
+    let most = Confinement::ALL.into_iter().filter(there).max().unwrap_or(Confinement::Process);
+    let level = match wish {
+        Choice::This(level) => match missing(level) {
+            None => level,
+            Some(why) => return Err(WorkerError::Unavailable { key: "confinement", wish: level.to_string(), why }),
+        },
+        Choice::Auto if there(&BY_DEFAULT) => BY_DEFAULT,
+        Choice::Auto => Confinement::Process,
+    };
+    Ok((level, most))
+}
+
+/// Lets an account of its own on its way to its attempt's directory, though not look around: every file and directory
+/// beside the way is for the worker alone.
+#[cfg(unix)]
+pub(crate) fn open_way(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711))
+}
+
+/// There are no accounts for tasks here.
+#[cfg(not(unix))]
+pub(crate) fn open_way(_dir: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::os::Ability;
+
+    use super::*;
+
+    /// A host on which these levels are missing.
+    fn host(missing: &[Confinement]) -> Abilities {
+        let ability = |what| {
+            let missing = missing.contains(&what).then(|| "it is not there".to_owned());
+            Ability { what, missing, gap: None }
+        };
+        let levels = Confinement::ALL.map(ability).into();
+        Abilities { freezers: Vec::new(), levels, no_memory_limit: None, no_process_limit: None }
+    }
+
+    #[test]
+    fn the_default_is_landlock_where_the_kernel_has_it_and_process_with_a_warning_else() {
+        use Confinement::{Account, Landlock, Namespace, Process};
+        let auto = |missing: &[_]| choose_level(&host(missing), Choice::Auto).unwrap();
+        assert_eq!(auto(&[]), (Landlock, Account));
+        assert_eq!(auto(&[Account]), (Landlock, Namespace));
+        assert_eq!(auto(&[Landlock, Account]), (Process, Namespace));
+        let in_force = |missing: &[_]| {
+            let (level, most) = auto(missing);
+            let (grounds, means) = (Grounds::default(), Means::default());
+            InForce { grounds, level, most, network: Network::Asked, means, abilities: host(missing) }
+        };
+        assert_eq!(in_force(&[]).warning(), None);
+        assert!(in_force(&[Landlock]).warning().unwrap().contains("it is not there"));
+    }
+
+    #[test]
+    fn a_level_that_the_owner_demands_and_the_host_lacks_stops_the_worker() {
+        let demanded = |level, missing: &[_]| choose_level(&host(missing), Choice::This(level));
+        let error = demanded(Confinement::Namespace, &[Confinement::Namespace]).unwrap_err().to_string();
+        assert!(error.contains("confinement = \"namespace\"") && error.contains("it is not there"), "{error}");
+        assert_eq!(demanded(Confinement::Process, &[]).unwrap(), (Confinement::Process, Confinement::Account));
+    }
+
+    #[test]
+    fn a_job_gets_the_higher_of_its_own_and_the_hosts_level_and_the_network_as_the_owner_says() {
+        let missing = [Confinement::Account];
+        let (level, most) = choose_level(&host(&missing), Choice::Auto).unwrap();
+        let (grounds, means, abilities) = (Grounds::default(), Means::default(), host(&missing));
+        let mut it = InForce { grounds, level, most, network: Network::Asked, means, abilities };
+        let level = |it: &InForce, wish| it.confines(wish, false).map(|confines| confines.level);
+        assert_eq!(level(&it, None), Ok(Confinement::Landlock));
+        assert_eq!(level(&it, Some(Confinement::Process)), Ok(Confinement::Landlock));
+        assert_eq!(level(&it, Some(Confinement::Namespace)), Ok(Confinement::Namespace));
+        assert!(level(&it, Some(Confinement::Account)).unwrap_err().contains("it is not there"));
+        for (network, asked, gets) in [
+            (Network::Asked, false, Ok(false)),
+            (Network::Asked, true, Ok(true)),
+            (Network::Always, false, Ok(true)),
+            (Network::Never, false, Ok(false)),
+            (Network::Never, true, Err(())),
+        ] {
+            it.network = network;
+            assert_eq!(it.confines(None, asked).map(|c| c.network).map_err(drop), gets, "{network:?} {asked}");
+        }
+    }
+
+    #[test]
+    fn wishes_are_words() {
+        let read = |text: &str| Choice::<Freezer>::try_from(text.to_owned());
+        assert_eq!(read("auto"), Ok(Choice::Auto));
+        assert_eq!(read("cgroup1"), Ok(Choice::This(Freezer::Cgroup1)));
+        assert!(read("ice").unwrap_err().contains("cgroup2"));
+        assert_eq!(String::from(Choice::This(Confinement::Landlock)), "landlock");
+    }
+}

@@ -1,0 +1,173 @@
+//! What this host can do for its owner's safety: in which ways it can freeze, how well it can confine, and why not
+//! better. Found by trying, with a command that does nothing. What is not here: which of it is used.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::host::Confinement;
+use tokio::io::AsyncReadExt;
+
+use super::{Confines, Freezer, Launch, Launcher, Limits, NOTHING, Report, Status, Survey, account, files, is_root};
+
+/// How long a command that does nothing may take. Long, because it gets no processor that others want.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much is read of what it says.
+const WORDS: u64 = 1_000;
+/// From which version on Landlock keeps tasks from TCP ports, and from other processes' signals.
+const RULES_TCP: u32 = 4;
+const RULES_SIGNALS: u32 = 6;
+
+/// One thing that a host may be able to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ability<T> {
+    /// What.
+    pub what: T,
+    /// Why not; nothing where it can.
+    pub missing: Option<String>,
+    /// What it does not hold here though it is there, and why.
+    pub gap: Option<String>,
+}
+
+/// What a host can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Abilities {
+    /// Ways to freeze, the best first.
+    pub freezers: Vec<Ability<Freezer>>,
+    /// Levels of confinement, the weakest first.
+    pub levels: Vec<Ability<Confinement>>,
+    /// Why the memory of an attempt cannot be limited as a whole; nothing where it can.
+    pub no_memory_limit: Option<String>,
+    /// Why the processes of an attempt cannot be counted; nothing where they can.
+    pub no_process_limit: Option<String>,
+}
+
+/// What confinement is tried with.
+#[derive(Debug, Clone, Default)]
+pub struct Means {
+    /// The account that tasks have at the highest level, by name or number; empty: none.
+    pub account: String,
+    /// What tasks may read and execute beside the system.
+    pub readable: Vec<String>,
+}
+
+impl Abilities {
+    /// Whether and why not this way to freeze is there.
+    pub fn freezer(&self, freezer: Freezer) -> Option<&Ability<Freezer>> {
+        self.freezers.iter().find(|ability| ability.what == freezer)
+    }
+
+    /// Whether and why not this level is there.
+    pub fn level(&self, level: Confinement) -> Option<&Ability<Confinement>> {
+        self.levels.iter().find(|ability| ability.what == level)
+    }
+
+    /// Tries everything, with directories below `dir` and commands from `launcher`.
+    pub(crate) async fn find(survey: &Survey, launcher: &Launcher, dir: &Path, means: &Means) -> Self {
+        let freezers = Freezer::ALL.map(|what| Ability { what, missing: survey.grounds(what).err(), gap: None });
+        let mut levels = Vec::new();
+        for what in Confinement::ALL {
+            let missing = match means.confines(what) {
+                Ok(confines) => try_level(launcher, dir, confines).await.err(),
+                Err(why) => Some(why),
+            };
+            levels.push(Ability { what, missing, gap: gap(what) });
+        }
+        Self {
+            freezers: freezers.into(),
+            levels,
+            no_memory_limit: survey.why_no_memory(),
+            no_process_limit: survey.why_no_processes(),
+        }
+    }
+}
+
+impl Means {
+    /// What keeps an attempt at this level. The error says why the account cannot be had.
+    pub(crate) fn confines(&self, level: Confinement) -> Result<Confines, String> {
+        let account = match level {
+            Confinement::Account => Some(self.ids()?),
+            _ => None,
+        };
+        Ok(Confines { level, network: false, readable: self.readable.clone(), account })
+    }
+
+    fn ids(&self) -> Result<(u32, u32), String> {
+        match self.account.as_str() {
+            "" => Err("no account for tasks is configured (`account` in the worker's configuration)".to_owned()),
+            _ if !is_root() => Err("only a worker that runs as root can give tasks an account of their own".to_owned()),
+            name => account::find(name),
+        }
+    }
+}
+
+/// What a level does not hold on an old kernel.
+fn gap(level: Confinement) -> Option<String> {
+    let version = super::landlock_version();
+    let open = match version {
+        _ if level != Confinement::Landlock => return None,
+        RULES_SIGNALS.. => return None,
+        RULES_TCP.. => "tasks can send signals to other programs of the worker's account",
+        _ => {
+            "tasks can send signals to other programs of the worker's account, and a task with network can use any port"
+        }
+    };
+    Some(format!("this kernel has version {version} of Landlock: {open}"))
+}
+
+/// Runs a command that does nothing.
+async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
+    let dir = dir.join("probe");
+    let failed = |error: io::Error| format!("it cannot be tried: {error}");
+    files::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir)).map_err(failed)?;
+    let tried = tokio::time::timeout(PATIENCE, run_true(launcher, &dir, confines)).await;
+    let _ = files::remove_tree(&dir);
+    tried.map_err(|_| format!("a command that does nothing took longer than {PATIENCE:?}"))?
+}
+
+async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
+    let (argv, path) = NOTHING;
+    let launch = Launch {
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        env: vec![("PATH".to_owned(), path.to_owned())],
+        dir: dir.as_os_str().to_owned(),
+        stdin: None,
+        limits: Limits::default(),
+        confines,
+    };
+    let failed = |error: io::Error| format!("it cannot be tried: {error}");
+    let mut process = launcher.launch(&launch, false, true).await.map_err(failed)?;
+    let mut words = Vec::new();
+    if let Some(stderr) = process.stderr.take() {
+        let _ = stderr.take(WORDS).read_to_end(&mut words).await;
+    }
+    loop {
+        match process.report().await {
+            Report::Frozen => {}
+            Report::NotStarted(why) => return Err(why),
+            Report::Ended { status: Status::Exited(0), .. } => return Ok(()),
+            Report::Ended { status, .. } => {
+                let words = String::from_utf8_lossy(&words);
+                return Err(format!("a command that does nothing ended with {status:?}: {}", words.trim()));
+            }
+        }
+    }
+}
+
+/// What this host can do, tried with directories below `dir`, apart from any worker that runs here. `program` must call
+/// [`crate::spawner::main_if_asked`] first thing in its `main`.
+///
+/// # Errors
+/// If nothing can be tried at all.
+pub async fn abilities(program: PathBuf, dir: &Path, means: &Means) -> io::Result<Abilities> {
+    fs::create_dir_all(dir)?;
+    let survey = Survey::make(&format!("probe-{}", std::process::id()));
+    let best = Freezer::ALL.into_iter().find_map(|freezer| survey.grounds(freezer).ok()).unwrap_or_default();
+    let found = match Launcher::start(program, best) {
+        Ok(launcher) => Ok(Abilities::find(&survey, &launcher, dir, means).await),
+        Err(error) => Err(error),
+    };
+    survey.remove();
+    found
+}

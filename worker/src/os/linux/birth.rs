@@ -1,0 +1,263 @@
+//! How a command is born: a new process that enters its control groups, takes its standard streams, gives up what it
+//! is not to have, and becomes the program. Costs the same however big the caller is. What it is to give up is decided
+//! in [`super::confine`].
+#![allow(unsafe_code)] // Between birth and program only system calls are allowed; every block says why it is sound.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+
+use rustix::process::Pid;
+use seccompiler::sock_filter;
+
+use super::sys::{ARRANGED, empty_set, handle, positive};
+
+/// The descriptors that a command gets as its standard ones. All are above 3.
+pub(super) struct Stdio<'a> {
+    pub stdin: BorrowedFd<'a>,
+    pub stdout: BorrowedFd<'a>,
+    pub stderr: BorrowedFd<'a>,
+}
+
+/// What a new process gives up before it becomes its program, for good and for all its descendants.
+#[derive(Debug, Default)]
+pub(super) struct Cage {
+    /// As which user and group it goes on, without any other group.
+    pub account: Option<(u32, u32)>,
+    /// Its capabilities, also those that it would get as root.
+    pub no_capabilities: bool,
+    /// What a program with a set-user-id bit would give it.
+    pub no_new_privileges: bool,
+    /// What this Landlock ruleset does not allow.
+    pub rules: Option<OwnedFd>,
+    /// What this filter of system calls does not allow.
+    pub filter: Vec<sock_filter>,
+    /// Nothing: the program finds this descriptor as number 3.
+    pub passed: Option<OwnedFd>,
+}
+
+/// A program and all that its process needs before.
+pub(super) struct Birth<'a> {
+    pub program: &'a CStr,
+    pub argv: &'a [CString],
+    pub env: &'a [CString],
+    pub dir: &'a CStr,
+    pub stdio: Stdio<'a>,
+    /// The control groups that it enters, by writing to these.
+    pub doors: &'a [File],
+    pub cage: &'a Cage,
+}
+
+/// Why a program was not reached.
+#[derive(Debug)]
+pub(super) enum NotBorn {
+    /// No process.
+    Process(io::Error),
+    /// It could not enter its control groups.
+    Groups(io::Error),
+    /// It could not be confined.
+    Cage(io::Error),
+    /// The program could not be executed.
+    Program(io::Error),
+}
+
+/// How far the new process is; says where an error belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+enum Stage {
+    Groups,
+    Cage,
+    Program,
+}
+
+/// What the new process needs between its birth and its program, prepared before: it may not allocate.
+struct Plan {
+    program: *const libc::c_char,
+    argv: *const *const libc::c_char,
+    env: *const *const libc::c_char,
+    dir: *const libc::c_char,
+    stdio: [libc::c_int; 3],
+    doors: *const libc::c_int,
+    doors_count: usize,
+    account: Option<(u32, u32)>,
+    no_capabilities: bool,
+    no_new_privileges: bool,
+    rules: libc::c_int,
+    filter: libc::sock_fprog,
+    passed: libc::c_int,
+    stage: Stage,
+    /// Why the program was not reached.
+    error: libc::c_int,
+}
+
+/// The stack on which the new process gets to its program, in bytes.
+const STACK: usize = 64 * 1024;
+/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
+const NICE: libc::c_int = 19;
+/// The number of the descriptor that is passed on beside the standard ones.
+const PASSED: libc::c_int = 3;
+
+/// Starts a program in a session of its own and in its directory, with every signal as it is by default, at the lowest
+/// processor and IO priority from its first instruction on.
+///
+/// posix_spawn would do for a part of it, but glibc's refuses SCHED_IDLE, and to set it on the running program would
+/// come too late for what that has forked by then.
+pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(birth.argv), pointers(birth.env));
+    let doors: Vec<libc::c_int> = birth.doors.iter().map(AsRawFd::as_raw_fd).collect();
+    let (stdio, cage) = (&birth.stdio, birth.cage);
+    let none_or = |fd: &Option<OwnedFd>| fd.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let mut plan = Plan {
+        program: birth.program.as_ptr(),
+        argv: argv.as_ptr(),
+        env: env.as_ptr(),
+        dir: birth.dir.as_ptr(),
+        stdio: [stdio.stdin, stdio.stdout, stdio.stderr].map(|fd| fd.as_raw_fd()),
+        doors: doors.as_ptr(),
+        doors_count: doors.len(),
+        account: cage.account,
+        no_capabilities: cage.no_capabilities,
+        no_new_privileges: cage.no_new_privileges,
+        rules: none_or(&cage.rules),
+        filter: libc::sock_fprog {
+            len: u16::try_from(cage.filter.len()).map_err(|e| NotBorn::Cage(io::Error::other(e)))?,
+            // The kernel copies it, and the two types are the same struct of the kernel's.
+            filter: cage.filter.as_ptr().cast_mut().cast(),
+        },
+        passed: none_or(&cage.passed),
+        stage: Stage::Groups,
+        error: 0,
+    };
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by exec or exit, so
+    // the child's use of the stack (its aligned end is passed) and of `plan` is exclusive and over at the return.
+    // `become_program` only makes system calls, and all that `plan` points to outlives the call.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr_range().end;
+        libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
+    };
+    let Some(pid) = positive(pid) else { return Err(NotBorn::Process(io::Error::last_os_error())) };
+    // SAFETY: plain reads; volatile because the compiler did not see the child write.
+    let (error, stage) =
+        unsafe { (ptr::read_volatile(&raw const plan.error), ptr::read_volatile(&raw const plan.stage)) };
+    if error == 0 {
+        return Ok(pid);
+    }
+    // The child has exited; it is reaped here so that nobody takes it for a command.
+    // SAFETY: waiting for a child of this process.
+    unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
+    let error = io::Error::from_raw_os_error(error);
+    Err(match stage {
+        Stage::Groups => NotBorn::Groups(error),
+        Stage::Cage => NotBorn::Cage(error),
+        Stage::Program => NotBorn::Program(error),
+    })
+}
+
+/// The child's way from its birth to its program.
+extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
+    // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
+    unsafe {
+        let plan = &mut *plan.cast::<Plan>();
+        libc::setsid();
+        lower_priorities();
+        if enter_groups(plan) {
+            for (number, fd) in plan.stdio.iter().enumerate() {
+                libc::dup2(*fd, number as libc::c_int);
+            }
+            for (signal, _) in ARRANGED {
+                handle(signal, libc::SIG_DFL);
+            }
+            let none = empty_set();
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+            // Before the account changes: the way to the directory need not be open to it.
+            plan.stage = Stage::Program;
+            if libc::chdir(plan.dir) == 0 {
+                plan.stage = Stage::Cage;
+                if enter_cage(plan) {
+                    plan.stage = Stage::Program;
+                    libc::execve(plan.program, plan.argv, plan.env);
+                }
+            }
+        }
+        plan.error = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// Moves the calling process into its control groups; false if it may not.
+unsafe fn enter_groups(plan: &Plan) -> bool {
+    // SAFETY: system calls with descriptors that `spawn`'s caller holds, and a static byte.
+    (0..plan.doors_count).all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
+}
+
+/// Gives up what the plan says, the means for the next step last; false if one step fails.
+unsafe fn enter_cage(plan: &Plan) -> bool {
+    // Raw system calls: glibc's functions of these names would speak to other threads of this memory's.
+    // SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and pointers into the plan.
+    unsafe {
+        if let Some((user, group)) = plan.account {
+            let none = ptr::null::<libc::gid_t>();
+            let changed = libc::syscall(libc::SYS_setgroups, 0_usize, none) == 0
+                && libc::syscall(libc::SYS_setresgid, group, group, group) == 0
+                && libc::syscall(libc::SYS_setresuid, user, user, user) == 0;
+            if !changed {
+                return false;
+            }
+        }
+        if plan.no_capabilities && !give_up_capabilities() {
+            return false;
+        }
+        if plan.no_new_privileges && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+            return false;
+        }
+        if plan.passed >= 0 && libc::dup2(plan.passed, PASSED) < 0 {
+            return false;
+        }
+        if plan.rules >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, plan.rules, 0) != 0 {
+            return false;
+        }
+        let set_filter = || libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const plan.filter);
+        plan.filter.len == 0 || set_filter() == 0
+    }
+}
+
+/// Gives up all capabilities, and the rule by which root gets them back with each program. Of nobody but root.
+unsafe fn give_up_capabilities() -> bool {
+    /// Of capset's interface, the one for 64 capabilities.
+    const VERSION: u32 = 0x2008_0522;
+    /// Programs of root get no capabilities; nor does keeping or changing this.
+    const NO_ROOT_LOCKED: libc::c_ulong = 0b11;
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: libc::c_int,
+    }
+    let (header, none) = (Header { version: VERSION, pid: 0 }, [0_u32; 6]);
+    // SAFETY: system calls with numbers and two locals of the size that the kernel reads.
+    unsafe {
+        libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) == 0
+            && libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0
+    }
+}
+
+/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.
+unsafe fn lower_priorities() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: system calls with numbers and a local.
+    unsafe {
+        let lowest: libc::sched_param = MaybeUninit::zeroed().assume_init();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const lowest);
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+    }
+}

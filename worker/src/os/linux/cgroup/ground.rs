@@ -1,0 +1,363 @@
+//! Where a worker may make control groups, and the rooms that it makes there.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
+
+use super::find::Own;
+use super::room::{Group, Room};
+use crate::os::Freezer;
+
+/// How the worker's grounds are called in every hierarchy.
+const PREFIX: &str = "deskgrid-";
+/// The group into which a worker moves that is alone in its group, so that limits can be handed down beside it.
+const ASIDE: &str = "deskgrid-worker";
+/// How long the processes that a killed worker left may take to end.
+const DYING: Duration = Duration::from_secs(2);
+const DYING_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a group of a ground can do, and how it is called on a command line.
+const POWERS: [(&str, u8, Power); 6] = [
+    ("freeze2", 2, Power::Freeze),
+    ("freeze1", 1, Power::Freeze),
+    ("memory2", 2, Power::Memory),
+    ("memory1", 1, Power::Memory),
+    ("processes2", 2, Power::Processes),
+    ("processes1", 1, Power::Processes),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    Freeze,
+    Memory,
+    Processes,
+}
+
+/// The worker's ground for each thing that control groups are used for; none where there is no such group to be had.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grounds(Room);
+
+/// What may be had, and why not more.
+#[derive(Debug)]
+pub struct Survey {
+    /// A group of version 2, which can be frozen.
+    pub unified: Result<PathBuf, String>,
+    /// A group of version 1 that can be frozen.
+    pub freezer: Result<PathBuf, String>,
+    memory: Result<Group, String>,
+    processes: Result<Group, String>,
+}
+
+impl Survey {
+    /// Finds out which groups named after `key` may be made, and makes them. What an earlier worker left in them is
+    /// ended.
+    pub fn make(key: &str) -> Self {
+        let mut own = Own::read();
+        own.unified = own.unified.map(|at| if at.ends_with(ASIDE) { parent(&at) } else { at });
+        let unified = own.unified.ok_or_else(|| "no control groups of version 2 are mounted".to_owned());
+        let unified = unified.and_then(|own| make_unified(&own, key));
+        let old = |controller: &str| {
+            let missing = || format!("no `{controller}` control groups of version 1 are mounted");
+            own.controllers.get(controller).ok_or_else(missing).and_then(|own| make_base(own, key))
+        };
+        let (freezer, memory, processes) = (old("freezer"), old("memory"), old("pids"));
+        let limited = |controller, old: Result<PathBuf, String>| match &unified {
+            Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
+                Ok(Group { version: 2, dir: base.clone() })
+            }
+            _ => old.map(|dir| Group { version: 1, dir }).map_err(|old| {
+                format!("the `{controller}` controller is not delegated to this worker in version 2, and {old}")
+            }),
+        };
+        let (memory, processes) = (limited("memory", memory), limited("pids", processes));
+        Self { unified, freezer, memory, processes }
+    }
+
+    /// Why memory cannot be limited for all processes of an attempt together; nothing where it can.
+    pub fn why_no_memory(&self) -> Option<String> {
+        self.memory.as_ref().err().cloned()
+    }
+
+    /// Why processes of an attempt cannot be counted; nothing where they can.
+    pub fn why_no_processes(&self) -> Option<String> {
+        self.processes.as_ref().err().cloned()
+    }
+
+    /// The grounds on which attempts are frozen in this way; limits are taken where they can be had.
+    ///
+    /// # Errors
+    /// If this host cannot freeze in that way; says why.
+    pub fn grounds(&self, freezer: Freezer) -> Result<Grounds, String> {
+        let group = |version, dir: &Result<PathBuf, String>| -> Result<_, String> {
+            Ok(Some(Group { version, dir: dir.clone()? }))
+        };
+        let freezer = match freezer {
+            Freezer::Cgroup2 => group(2, &self.unified),
+            Freezer::Cgroup1 => group(1, &self.freezer),
+            Freezer::Signals => Ok(None),
+        };
+        Ok(Grounds(Room {
+            freezer: freezer?,
+            memory: self.memory.as_ref().ok().cloned(),
+            processes: self.processes.as_ref().ok().cloned(),
+        }))
+    }
+
+    /// The directories that were made.
+    fn dirs(&self) -> BTreeSet<PathBuf> {
+        let paths = [&self.unified, &self.freezer].into_iter().flatten().cloned();
+        let groups = [&self.memory, &self.processes].into_iter().flatten().map(|group| group.dir.clone());
+        paths.chain(groups).collect()
+    }
+
+    /// Ends what an earlier worker of the same directory left in groups that this one does not use, and writes down
+    /// which ones this one uses, in the file `record`.
+    ///
+    /// # Errors
+    /// If the record cannot be written.
+    pub fn replace(&self, record: &Path) -> io::Result<()> {
+        let ours = self.dirs();
+        let earlier = fs::read_to_string(record).unwrap_or_default();
+        for dir in earlier.lines().map(PathBuf::from).filter(|dir| !ours.contains(dir) && is_ground(dir)) {
+            empty(&dir);
+            let _ = fs::remove_dir(&dir);
+        }
+        let lines: Vec<String> = ours.iter().map(|dir| format!("{}\n", dir.display())).collect();
+        fs::write(record, lines.concat())
+    }
+
+    /// Removes what is not needed for these grounds.
+    pub fn narrow(&self, grounds: &Grounds) {
+        let used: BTreeSet<&Path> = grounds.groups().map(|(_, group)| group.dir.as_path()).collect();
+        for dir in self.dirs().iter().filter(|dir| !used.contains(dir.as_path())) {
+            let _ = fs::remove_dir(dir);
+        }
+    }
+
+    /// Removes what was made, as far as nobody is in it.
+    pub fn remove(&self) {
+        for dir in self.dirs() {
+            empty(&dir);
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(path).to_owned()
+}
+
+fn is_ground(dir: &Path) -> bool {
+    dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) && dir.join("cgroup.procs").exists()
+}
+
+fn has_word(file: &Path, word: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|w| w == word))
+}
+
+/// A ground in version 2, with the limits handed down to it that can be.
+fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
+    let base = make_base(own, key)?;
+    if !base.join("cgroup.freeze").exists() {
+        return Err("this kernel cannot freeze control groups of version 2 (Linux 5.2 can)".to_owned());
+    }
+    // To enter a group one must be able to change the one above both, too.
+    if let Err(error) = access(own.join("cgroup.procs"), Access::WRITE_OK) {
+        return Err(format!("processes may not be moved below {}: {error}", own.display()));
+    }
+    step_aside(own);
+    for controller in ["memory", "pids"] {
+        for dir in [own, &base] {
+            let _ = Group { version: 2, dir: dir.to_owned() }.set("cgroup.subtree_control", &format!("+{controller}"));
+        }
+    }
+    Ok(base)
+}
+
+/// Groups with processes in them hand no limits down. A worker that is alone in its group, as a service is, moves into
+/// one below.
+fn step_aside(own: &Path) {
+    let group = Group { version: 2, dir: own.to_owned() };
+    if group.members() == [rustix::process::getpid()] && has_word(&own.join("cgroup.controllers"), "memory") {
+        let aside = Group { version: 2, dir: own.join(ASIDE) };
+        let _ = fs::create_dir(&aside.dir);
+        let _ = aside.set("cgroup.procs", "0");
+    }
+}
+
+fn make_base(own: &Path, key: &str) -> Result<PathBuf, String> {
+    let base = own.join(format!("{PREFIX}{key}"));
+    match fs::create_dir(&base) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => empty(&base),
+        Err(error) => return Err(format!("no control group may be made in {}: {error}", own.display())),
+        Ok(()) => {}
+    }
+    access(base.join("cgroup.procs"), Access::WRITE_OK)
+        .map_err(|error| format!("no process may be moved into {}: {error}", base.display()))?;
+    Ok(base)
+}
+
+/// Ends everybody in the groups of a ground, and removes them.
+fn empty(base: &Path) {
+    let version = if base.join("cgroup.controllers").exists() { 2 } else { 1 };
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let deadline = Instant::now() + DYING;
+    for dir in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()) {
+        let group = Group { version, dir };
+        while fs::remove_dir(&group.dir).is_err() && Instant::now() < deadline {
+            group.kill();
+            std::thread::sleep(DYING_PAUSE);
+        }
+    }
+}
+
+impl Grounds {
+    /// In which way attempts are frozen on them.
+    pub fn freezer(&self) -> Freezer {
+        match &self.0.freezer {
+            Some(group) if group.version == 2 => Freezer::Cgroup2,
+            Some(_) => Freezer::Cgroup1,
+            None => Freezer::Signals,
+        }
+    }
+
+    /// Whether the memory of an attempt can be limited as a whole.
+    pub fn limits_memory(&self) -> bool {
+        self.0.limits_memory()
+    }
+
+    /// Whether the processes of an attempt can be counted.
+    pub fn limits_processes(&self) -> bool {
+        self.0.limits_processes()
+    }
+
+    fn groups(&self) -> impl Iterator<Item = (Power, &Group)> {
+        let Room { freezer, memory, processes } = &self.0;
+        let groups = [(Power::Freeze, freezer), (Power::Memory, memory), (Power::Processes, processes)];
+        groups.into_iter().filter_map(|(power, group)| Some((power, group.as_ref()?)))
+    }
+
+    /// As arguments of a program that is to use them.
+    pub(in super::super) fn to_args(&self) -> Vec<OsString> {
+        let name = |power, group: &Group| POWERS.iter().find(|(_, v, p)| (*v, *p) == (group.version, power));
+        let known = self.groups().filter_map(|(power, group)| Some((name(power, group)?.0, group)));
+        known.flat_map(|(name, group)| [name.into(), group.dir.clone().into_os_string()]).collect()
+    }
+
+    /// From such arguments.
+    pub(in super::super) fn from_args(args: impl IntoIterator<Item = OsString>) -> Self {
+        let (mut room, mut args) = (Room::default(), args.into_iter());
+        while let (Some(name), Some(dir)) = (args.next(), args.next()) {
+            let Some((_, version, power)) = POWERS.iter().find(|(known, _, _)| name == *known) else { continue };
+            let place = match power {
+                Power::Freeze => &mut room.freezer,
+                Power::Memory => &mut room.memory,
+                Power::Processes => &mut room.processes,
+            };
+            *place = Some(Group { version: *version, dir: dir.into() });
+        }
+        Self(room)
+    }
+
+    /// The room of this name.
+    fn room(&self, name: &str) -> Room {
+        let of = |group: &Option<Group>| group.as_ref().map(|g| Group { version: g.version, dir: g.dir.join(name) });
+        Room { freezer: of(&self.0.freezer), memory: of(&self.0.memory), processes: of(&self.0.processes) }
+    }
+}
+
+/// The rooms that one spawner made. A room goes from attempt to attempt: to make and remove one costs more than to
+/// enter it.
+#[derive(Debug)]
+pub(in super::super) struct Pool {
+    grounds: Grounds,
+    /// What its rooms' names begin with: a spawner before this one may have left attempts in its own rooms.
+    series: u32,
+    free: BTreeSet<u32>,
+    made: u32,
+}
+
+impl Pool {
+    /// No rooms yet. `series` must be this process's alone.
+    pub(in super::super) fn new(grounds: Grounds, series: u32) -> Self {
+        Self { grounds, series, free: BTreeSet::new(), made: 0 }
+    }
+
+    /// An empty room; none where none can be made.
+    pub(in super::super) fn take(&mut self) -> Option<(u32, Room)> {
+        if let Some(number) = self.free.pop_first() {
+            return Some((number, self.room(number)));
+        }
+        let room = self.room(self.made);
+        for (_, group) in Grounds(room.clone()).groups() {
+            match fs::create_dir(&group.dir) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+                _ => {}
+            }
+        }
+        self.made += 1;
+        Some((self.made - 1, room))
+    }
+
+    /// The room of this number.
+    pub(in super::super) fn room(&self, number: u32) -> Room {
+        self.grounds.room(&format!("{}.{number}", self.series))
+    }
+
+    /// Takes back a room that is thawed and in which nobody is any more.
+    pub(in super::super) fn give_back(&mut self, number: u32) {
+        self.free.insert(number);
+    }
+
+    /// Removes all of them, at the end, and the grounds unless somebody else is on them.
+    pub(in super::super) fn remove(&self) {
+        let rooms = (0..self.made).map(|number| Grounds(self.room(number)));
+        for grounds in rooms.chain([self.grounds.clone()]) {
+            for (_, group) in grounds.groups() {
+                let _ = fs::remove_dir(&group.dir);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grounds_survive_a_command_line() {
+        let group = |version, dir: &str| Some(Group { version, dir: dir.into() });
+        for room in [
+            Room::default(),
+            Room { freezer: group(2, "/a b"), memory: group(1, "/m"), processes: group(2, "/a b") },
+            Room { freezer: group(1, "/f"), memory: None, processes: group(1, "/p=q") },
+        ] {
+            let grounds = Grounds(room);
+            assert_eq!(Grounds::from_args(grounds.to_args()), grounds);
+        }
+    }
+
+    #[test]
+    fn rooms_are_used_again_and_removed_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Some(Group { version: 2, dir: dir.path().to_owned() });
+        let mut pool = Pool::new(Grounds(Room { freezer: group, memory: None, processes: None }), 7);
+        let ((first, _), (second, room)) = (pool.take().unwrap(), pool.take().unwrap());
+        assert_ne!(first, second);
+        assert_eq!(room.freezer.unwrap().dir, dir.path().join("7.1"));
+        pool.give_back(first);
+        assert_eq!(pool.take().unwrap().0, first);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        fs::create_dir(dir.path().join("another's")).unwrap();
+        pool.remove();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        fs::remove_dir(dir.path().join("another's")).unwrap();
+        pool.remove();
+        assert!(!dir.path().exists());
+    }
+}

@@ -1,0 +1,114 @@
+//! How bubblewrap is called: which view of the system a task gets. What bubblewrap does with it is its own business.
+
+use std::ffi::{CStr, CString, NulError, OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::SYSTEM;
+use crate::os::Confines;
+
+/// Where bubblewrap is installed. Nobody's `PATH` decides that.
+const PLACES: [&str; 5] = [
+    "/usr/bin/bwrap",
+    "/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/wrappers/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+];
+/// How names of hosts are found where the network is allowed, beside what is in `/etc`.
+const RESOLVER: &str = "/run/systemd/resolve";
+/// What holds for every task; the filter of system calls is its descriptor 3.
+const ALWAYS: [&str; 12] = [
+    "bwrap",
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--cap-drop",
+    "ALL",
+    "--seccomp",
+    "3",
+    "--",
+];
+
+/// The program, if it is installed.
+pub(super) fn find() -> Option<PathBuf> {
+    PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
+}
+
+/// The arguments with which bubblewrap runs `program` with `argv` in `dir`.
+pub(super) fn argv(
+    confines: &Confines,
+    dir: &Path,
+    program: &CStr,
+    argv: Vec<CString>,
+) -> Result<Vec<CString>, NulError> {
+    let view = View::default().system(confines).own(dir);
+    let (end, always) = (ALWAYS.len() - 1, ALWAYS.map(OsString::from));
+    let net = (!confines.network).then(|| OsString::from("--unshare-net"));
+    let before = always[..end].iter().cloned().chain(net).chain(view.0).chain([always[end].clone()]);
+    let before = before.map(|arg| CString::new(arg.into_vec())).collect::<Result<Vec<_>, _>>()?;
+    Ok(before.into_iter().chain([program.to_owned()]).chain(argv.into_iter().skip(1)).collect())
+}
+
+/// The file system as a task sees it, as arguments.
+#[derive(Debug, Default)]
+struct View(Vec<OsString>);
+
+impl View {
+    fn add<const N: usize>(mut self, args: [&OsStr; N]) -> Self {
+        self.0.extend(args.map(OsStr::to_owned));
+        self
+    }
+
+    /// The same at the same place, to be read.
+    fn read_only(self, path: &Path) -> Self {
+        self.add(["--ro-bind-try".as_ref(), path.as_os_str(), path.as_os_str()])
+    }
+
+    /// The system's directories.
+    fn system(self, confines: &Confines) -> Self {
+        let mut view = self;
+        for path in SYSTEM.map(Path::new) {
+            // On most systems `/bin` and its like are links into `/usr`.
+            view = match fs::read_link(path) {
+                Ok(target) => view.add(["--symlink".as_ref(), target.as_os_str(), path.as_os_str()]),
+                Err(_) => view.read_only(path),
+            };
+        }
+        view = ["/etc", "/sys"].into_iter().fold(view, |view, path| view.read_only(Path::new(path)));
+        view = view.add(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"].map(OsStr::new));
+        if confines.network {
+            view = view.read_only(Path::new(RESOLVER));
+        }
+        confines.readable.iter().fold(view, |view, path| view.read_only(Path::new(path)))
+    }
+
+    /// The attempt's own directory, at its own place.
+    fn own(self, dir: &Path) -> Self {
+        let at = dir.as_os_str();
+        self.add(["--bind".as_ref(), at, at, "--chdir".as_ref(), at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_comes_last_and_the_network_only_where_it_is_allowed() {
+        let line = |network| {
+            let confines = Confines { network, ..Confines::default() };
+            let words = vec![c"sh".to_owned(), c"-c".to_owned()];
+            let argv = argv(&confines, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
+            argv.iter().map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned()).collect::<Vec<_>>()
+        };
+        let (closed, open) = (line(false), line(true));
+        assert!(closed.contains(&"--unshare-net".to_owned()) && !open.contains(&"--unshare-net".to_owned()));
+        assert_eq!(closed[closed.len() - 3..], ["--", "/bin/sh", "-c"]);
+        assert!(closed.join(" ").contains("--bind /the/dir /the/dir --chdir /the/dir --"), "{closed:?}");
+    }
+}

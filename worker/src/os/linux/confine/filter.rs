@@ -1,0 +1,206 @@
+//! The filters of system calls: what no computation needs, and what could reach another process, the kernel's insides
+//! or the network. A list of what is refused, not of what is allowed: programs that only compute must run, whatever
+//! language they are written in.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    sock_filter,
+};
+
+/// System calls that are refused whatever their arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes' insides.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_perf_event_open,
+    // What is mounted where, and other views of the system.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_acct,
+    libc::SYS_fanotify_init,
+    libc::SYS_open_by_handle_at,
+    // Keys, which the owner's programs share with everything of his account.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // The kernel's own code, and parts of it that are large and hard to confine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // The machine as such.
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// Namespaces that `clone` could make.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+/// Requests by which a terminal could be made to believe that its owner typed something.
+const TYPING: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+/// What of netlink may be used where the network is allowed: finding routes and addresses.
+const ROUTES: libc::c_int = libc::NETLINK_ROUTE;
+/// From here on numbers are system calls of the 32-bit pointer flavour of x86_64, which the list does not know.
+#[cfg(target_arch = "x86_64")]
+const OTHER_FLAVOUR: u32 = 0x4000_0000;
+
+/// Every filter that an attempt could get, compiled once.
+#[derive(Debug, Default)]
+pub(in super::super) struct Filters {
+    /// By whether the network is allowed, and whether sockets with names are.
+    programs: BTreeMap<(bool, bool), BpfProgram>,
+}
+
+impl Filters {
+    /// Compiles them. The error is for people.
+    pub(in super::super) fn compile() -> Result<Self, String> {
+        let mut programs = BTreeMap::new();
+        for (network, named) in [(false, false), (true, false), (false, true)] {
+            programs.insert((network, named), compile(network, named).map_err(|error| error.to_string())?);
+        }
+        Ok(Self { programs })
+    }
+
+    /// The filter where the network may be used, and where sockets may be reached by name; empty if there is none.
+    pub(super) fn of(&self, network: bool, named: bool) -> &[sock_filter] {
+        self.programs.get(&(network, named)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The filter as a file that is read from its beginning.
+pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
+    if filter.is_empty() {
+        return Err(io::Error::other("it could not be compiled for this kind of processor"));
+    }
+    let mut file = File::from(memfd_create("filter", MemfdFlags::CLOEXEC)?);
+    let mut bytes = Vec::with_capacity(size_of_val(filter));
+    for instruction in filter {
+        bytes.extend(instruction.code.to_ne_bytes());
+        bytes.extend([instruction.jt, instruction.jf]);
+        bytes.extend(instruction.k.to_ne_bytes());
+    }
+    file.write_all(&bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+#[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
+fn compile(network: bool, named: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+    let refuse = |rules, errno: libc::c_int| -> Result<BpfProgram, seccompiler::BackendError> {
+        let arch = std::env::consts::ARCH.try_into()?;
+        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)?.try_into()
+    };
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_socket, sockets(network, named)?);
+    let clone = (0..libc::c_int::BITS).map(|bit| 1 << bit).filter(|flag| NAMESPACES & flag != 0);
+    let clone = clone.map(|flag| rule([is(0, SeccompCmpOp::MaskedEq(flag as u64), flag as u64)]));
+    rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
+    let typing = TYPING.into_iter().map(|request| rule([is(1, SeccompCmpOp::Eq, request as u64)]));
+    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    let program = refuse(rules, libc::EPERM)?;
+    Ok(prelude().into_iter().chain(program).collect())
+}
+
+/// The conditions on which a socket is refused; none where it always is.
+fn sockets(network: bool, named: bool) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let not = |family: libc::c_int| is(0, SeccompCmpOp::Ne, family as u64);
+    if network {
+        let netlink = is(0, SeccompCmpOp::Eq, libc::AF_NETLINK as u64);
+        let others = [not(libc::AF_INET), not(libc::AF_INET6), not(libc::AF_NETLINK)];
+        return Ok(vec![rule(others)?, rule([netlink, is(2, SeccompCmpOp::Ne, ROUTES as u64)])?]);
+    }
+    if named { Ok(vec![rule([not(libc::AF_UNIX)])?]) } else { Ok(Vec::new()) }
+}
+
+type Condition = Result<SeccompCondition, seccompiler::BackendError>;
+
+/// A condition on the low 32 bits of an argument, which are all that the kernel looks at in these calls.
+fn is(argument: u8, operator: SeccompCmpOp, value: u64) -> Condition {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value & u64::from(u32::MAX))
+}
+
+/// A rule that holds where all conditions do.
+fn rule(conditions: impl IntoIterator<Item = Condition>) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(conditions.into_iter().collect::<Result<Vec<_>, _>>()?)
+}
+
+/// What comes before the list: calls that are said not to exist. What clone3 is asked for lies in memory, where no filter
+/// can look; whoever is told that there is none takes clone.
+fn prelude() -> Vec<sock_filter> {
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    vec![
+        // The number of the call is the first word.
+        step(LOAD, 0, 0, 0),
+        #[cfg(target_arch = "x86_64")]
+        step((libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16, 1, 0, OTHER_FLAVOUR),
+        step(IF_EQUAL, 0, 1, libc::SYS_clone3 as u32),
+        step(RETURN, 0, 0, missing),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_filter_compiles_and_is_within_the_kernels_bounds() {
+        let filters = Filters::compile().unwrap();
+        assert_eq!(filters.programs.len(), 3);
+        for program in filters.programs.values() {
+            assert!(program.len() > REFUSED.len() && program.len() < 4_096, "{}", program.len());
+        }
+        let (closed, open) = (filters.of(false, false), filters.of(true, false));
+        assert_ne!(closed, open);
+        assert!(to_file(closed).is_ok() && to_file(&[]).is_err());
+    }
+}

@@ -1,0 +1,246 @@
+//! The door of tests with a whole worker: a master without any will of its own, over real QUIC. What it says and when is
+//! the tests' business. Each program that uses this says in `config()` how its workers are set.
+#![allow(dead_code)] // Not every program uses all of it.
+
+use std::fs;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::attempt::{Completion, Held, Phase};
+use common::host::{HostFacts, Status};
+use common::token::Role;
+use common::wire::stream::Open;
+use common::wire::worker::{Assignment, Command, Errand, ToMaster, ToWorker};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId};
+use link::identity::LinkInfo;
+use link::{BlobStore, Channel, Identity, Purpose, endpoint, tls};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use worker::WorkerError;
+
+/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The door: a master without any will of its own.
+pub(crate) struct Master {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) identity: Identity,
+    pub(crate) blobs: BlobStore,
+    pub(crate) sessions: mpsc::UnboundedReceiver<(quinn::Connection, Channel)>,
+}
+
+/// A worker that has said hello.
+pub(crate) struct Worker {
+    pub(crate) connection: quinn::Connection,
+    pub(crate) control: Channel,
+    pub(crate) held: Vec<Held>,
+    pub(crate) status: Status,
+    pub(crate) facts: HostFacts,
+}
+
+impl Master {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (ca, issuer) = authority();
+        let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
+        let (certificate, key) = leaf(&issuer, "worker");
+        let config = tls::server_config(vec![server], PrivateKeyDer::Pkcs8(server_key), &ca, &[Purpose::Worker.alpn()]);
+        let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
+        let master = endpoint.local_addr().unwrap().to_string();
+        let link = LinkInfo { master, name: "w".to_owned(), role: Role::Worker };
+        let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
+        let (tell, sessions) = mpsc::unbounded_channel();
+        tokio::spawn(accept(endpoint, blobs.clone(), tell));
+        Self { dir, identity: Identity { certificate, key, ca, link }, blobs, sessions }
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("worker")
+    }
+
+    pub(crate) fn start(&self) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = worker::run(self.home(), crate::config(), clone(&self.identity), async { drop(stopped.await) });
+        (stop, tokio::spawn(run))
+    }
+
+    /// The next worker that says hello, before it is answered.
+    pub(crate) async fn greeted(&mut self) -> Worker {
+        let (connection, mut control) = within(self.sessions.recv()).await.unwrap();
+        let ToMaster::Hello { held, status, facts, .. } = within(control.rx.expect()).await.unwrap() else {
+            panic!("no hello")
+        };
+        Worker { connection, control, held, status, facts }
+    }
+
+    pub(crate) async fn welcome(&mut self, abandon: Vec<AttemptId>) -> Worker {
+        self.welcome_with(abandon, Span::from_millis(50)).await
+    }
+
+    pub(crate) async fn welcome_with(&mut self, abandon: Vec<AttemptId>, heartbeat: Span) -> Worker {
+        let mut worker = self.greeted().await;
+        let welcome = ToWorker::Welcome {
+            version: 1,
+            host: HostId(1),
+            name: "w".to_owned(),
+            incarnation: Incarnation(1),
+            heartbeat,
+            abandon,
+        };
+        worker.control.tx.send(&welcome).await.unwrap();
+        worker
+    }
+}
+
+impl Worker {
+    pub(crate) async fn assign(&mut self, work: Vec<Assignment>) {
+        self.control.tx.send(&ToWorker::Assign(work)).await.unwrap();
+    }
+
+    /// The first message for which `found` gives something; others are passed over.
+    pub(crate) async fn until<T>(&mut self, mut found: impl FnMut(ToMaster) -> Option<T>) -> T {
+        within(async {
+            loop {
+                if let Some(found) = found(self.control.rx.expect().await.unwrap()) {
+                    return found;
+                }
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn delivered(&mut self) -> Vec<Completion> {
+        self.until(|message| match message {
+            ToMaster::Delivered(all) => Some(all.into_iter().map(|d| d.completion).collect()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until a heartbeat lists these, and only these.
+    pub(crate) async fn holds(&mut self, expected: &[(AttemptId, Phase)]) {
+        self.until(|message| match message {
+            ToMaster::Heartbeat { held, .. } => {
+                let held: Vec<_> = held.into_iter().map(|held| (held.attempt, held.phase)).collect();
+                (held == expected).then_some(())
+            }
+            _ => None,
+        })
+        .await;
+    }
+}
+
+pub(crate) async fn accept(
+    endpoint: quinn::Endpoint,
+    blobs: BlobStore,
+    tell: mpsc::UnboundedSender<(quinn::Connection, Channel)>,
+) {
+    while let Some(incoming) = endpoint.accept().await {
+        let (blobs, tell) = (blobs.clone(), tell.clone());
+        tokio::spawn(async move {
+            let connection = incoming.await.unwrap();
+            while let Ok((tx, rx)) = connection.accept_bi().await {
+                let mut channel = Channel::new(tx, rx);
+                let (blobs, tell, connection) = (blobs.clone(), tell.clone(), connection.clone());
+                tokio::spawn(async move {
+                    match channel.rx.expect().await {
+                        Ok(Open::Control) => drop(tell.send((connection, channel))),
+                        Ok(Open::Get { hash, offset }) => {
+                            link::content::serve_get(&blobs, channel.tx, hash, offset).await.unwrap();
+                        }
+                        Ok(Open::Put(blob)) => link::content::serve_put(&blobs, channel, blob).await.unwrap(),
+                        other => panic!("{other:?}"),
+                    }
+                });
+            }
+        });
+    }
+}
+
+pub(crate) fn authority() -> (CertificateDer<'static>, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (certificate.der().clone(), Issuer::new(params, key))
+}
+
+pub(crate) fn leaf(
+    issuer: &Issuer<'static, KeyPair>,
+    name: &str,
+) -> (CertificateDer<'static>, PrivatePkcs8KeyDer<'static>) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, issuer).unwrap();
+    (certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()))
+}
+
+pub(crate) fn clone(identity: &Identity) -> Identity {
+    Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+    }
+}
+
+pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
+}
+
+pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(crate) fn id(index: u32) -> AttemptId {
+    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+}
+
+pub(crate) fn sh(index: u32, script: &str) -> Assignment {
+    let command = Command {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: vec![("DESKGRID_TASK_ID".to_owned(), index.to_string())],
+        inputs: vec![],
+        outputs: vec![],
+        stdin: None,
+        keep_stdout: true,
+        keep_stderr: true,
+        checkpoint: None,
+        confinement: None,
+        network: false,
+    };
+    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Command(Box::new(command)) }
+}
+
+pub(crate) fn command(assignment: &mut Assignment) -> &mut Command {
+    match &mut assignment.work {
+        Errand::Command(command) => command,
+        Errand::Noop => panic!("no command"),
+    }
+}
+
+/// The number that a script wrote into this file, once it is there whole.
+pub(crate) async fn pid(path: &Path) -> i32 {
+    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
+    until(|| read().is_some()).await;
+    read().unwrap().trim().parse().unwrap()
+}
+
+/// What `/proc` says of a process: its state, if it is there and not only to be reaped.
+pub(crate) fn state(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 2..].chars().next().filter(|state| *state != 'Z')
+}
+
+pub(crate) fn no_attempt_left(home: &Path) -> bool {
+    fs::read_dir(home.join("attempts")).unwrap().next().is_none()
+}

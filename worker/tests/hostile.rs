@@ -1,0 +1,288 @@
+//! Hostile tasks against a whole worker, at every level of confinement that this machine has: what each level stops is
+//! one table, which the documentation shows, too.
+//!
+//! Without libtest, for the reason that `processes.rs` gives.
+#![allow(clippy::unwrap_used)] // A test's panic is its message.
+
+#[path = "hostile/acts.rs"]
+mod acts;
+mod door;
+mod runner;
+#[path = "hostile/table.rs"]
+mod table;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program};
+use std::sync::Mutex;
+
+use common::attempt::{Completion, Outcome};
+use common::host::Confinement;
+use common::wire::worker::{Assignment, ToMaster, ToWorker};
+use common::{Content, Span};
+use door::{Master, PATIENCE, Worker, command, id, sh, within};
+use table::{Row, Stop, TABLE};
+use worker::os::{Abilities, Means};
+use worker::{Choice, Config};
+
+/// With this as its first word the program is a hostile task.
+const HOSTILE: &str = "hostile";
+/// What stands in the owner's files.
+const SECRET: &str = "the owner's secret\n";
+/// An account that owns nothing.
+const NOBODY: &str = "65534";
+/// What a task may have here: enough for a harmless one, and less than each act takes.
+const PROCESSES: u64 = 50;
+const MEMORY: u64 = 128 << 20;
+const STREAM: u64 = 1 << 20;
+const DISK: u64 = 8 << 20;
+const FILES: u64 = 500;
+const OUTPUT: u64 = 1 << 30;
+
+/// How the workers of the present test are set.
+static CONFIG: Mutex<Option<Config>> = Mutex::new(None);
+
+fn config() -> Config {
+    CONFIG.lock().unwrap().clone().unwrap()
+}
+
+fn main() {
+    worker::spawner::main_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|a| a == HOSTILE) {
+        std::process::exit(acts::commit(&args[1], &args[2]));
+    }
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let levels = Confinement::ALL.map(|level| (format!("what_level_{level}_stops_is_as_the_table_says"), Some(level)));
+    let tests = levels.iter().map(|(name, level)| (name.as_str(), *level));
+    let tests: Vec<_> = tests.chain([("the_documentation_shows_the_table", None)]).collect();
+    runner::run(&args, &tests, |level| match level {
+        None => the_documentation_shows_the_table(),
+        Some(level) => runtime().block_on(async {
+            tokio::time::timeout(4 * PATIENCE, try_level(*level)).await.expect("the test hangs");
+        }),
+    });
+}
+
+fn the_documentation_shows_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/confinement.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let (start, end) = ("<!-- table -->\n", "<!-- end of table -->\n");
+    let (before, rest) = text.split_once(start).expect("a place for the table");
+    let (_, after) = rest.split_once(end).expect("its end");
+    let fresh = format!("{before}{start}{}{end}{after}", table::text());
+    if std::env::var_os("DESKGRID_BLESS").is_some() {
+        fs::write(&path, &fresh).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), fresh, "run this test once with DESKGRID_BLESS=1");
+}
+
+/// The owner: files, programs and sockets that tasks are to leave alone.
+struct Owner {
+    dir: tempfile::TempDir,
+    port: TcpListener,
+    _socket: UnixListener,
+    _abstract: UnixListener,
+    name: String,
+    program: Option<Child>,
+}
+
+impl Owner {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // As lax as an owner could be: no test may pass because of a mode.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(dir.path().join("secret"), SECRET).unwrap();
+        let socket = UnixListener::bind(dir.path().join("socket")).unwrap();
+        fs::set_permissions(dir.path().join("socket"), fs::Permissions::from_mode(0o777)).unwrap();
+        let name = format!("deskgrid-hostile-{}", std::process::id());
+        let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self { dir, port, _socket: socket, _abstract: hidden, name, program: None }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A program that runs until it is killed.
+    fn program(&mut self) -> &mut Child {
+        if self.program.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some()) {
+            self.program = Some(Program::new("/bin/sleep").arg("600").spawn().unwrap());
+        }
+        self.program.as_mut().unwrap()
+    }
+
+    /// What an act is aimed at.
+    fn target(&mut self, act: &str) -> String {
+        match act {
+            "write-outside" => self.path(""),
+            "connect-tcp" => self.port.local_addr().unwrap().to_string(),
+            "connect-unix" => self.path("socket"),
+            "connect-abstract" => self.name.clone(),
+            "read-memory" | "read-environment" | "kill-worker" => self.program().id().to_string(),
+            _ => self.path("secret"),
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.program.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A place that every account may read, with this program in it.
+fn tools() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = dir.path().join("hostile");
+    fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    (dir, path)
+}
+
+async fn try_level(level: Confinement) {
+    let mut master = Master::new();
+    fs::set_permissions(master.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let (tools, program) = tools();
+    let means = Means { account: NOBODY.to_owned(), readable: vec![tools.path().to_str().unwrap().to_owned()] };
+    let abilities = worker::os::abilities(std::env::current_exe().unwrap(), tools.path(), &means).await.unwrap();
+    if let Some(why) = &abilities.level(level).unwrap().missing {
+        println!("  SKIPPED: level `{level}` is not there: {why}");
+        return;
+    }
+    *CONFIG.lock().unwrap() = Some(Config {
+        confinement: Choice::This(level),
+        readable_paths: means.readable.clone(),
+        account: means.account.clone(),
+        slots: 1,
+        grace_ms: 200,
+        stream_limit_bytes: STREAM,
+        output_limit_bytes: OUTPUT,
+        memory_limit_bytes: MEMORY,
+        processes_limit: PROCESSES,
+        disk_limit_bytes: DISK,
+        disk_files_limit: FILES,
+        ..Config::default()
+    });
+    let (_stop, _run) = master.start();
+    let mut worker = master.welcome(vec![]).await;
+    assert_eq!(worker.facts.confinement, level);
+    let mut wrong = Vec::new();
+    for (index, row) in TABLE.iter().enumerate() {
+        let mut bench = Bench { owner: Owner::new(), program: &program, abilities: &abilities, level };
+        if let Err(why) = bench.judge(&mut worker, index as u32 + 1, row).await {
+            wrong.push(format!("{}: {why}", row.act));
+        }
+    }
+    assert!(wrong.is_empty(), "at level `{level}`:\n{}", wrong.join("\n"));
+}
+
+struct Bench<'a> {
+    owner: Owner,
+    program: &'a Path,
+    abilities: &'a Abilities,
+    level: Confinement,
+}
+
+impl Bench<'_> {
+    /// Whether the act comes out as the table says.
+    async fn judge(&mut self, worker: &mut Worker, index: u32, row: &Row) -> Result<(), String> {
+        let expected = row.stops[Confinement::ALL.iter().position(|level| *level == self.level).unwrap()];
+        if let Some(why) = self.why_not_here(row.act) {
+            println!("  SKIPPED: {}: {why}", row.act);
+            return Ok(());
+        }
+        let target = self.owner.target(row.act);
+        let outputs = if ["sparse-file", "swap-output"].contains(&row.act) || row.act.starts_with("output-") {
+            vec!["out".to_owned()]
+        } else {
+            Vec::new()
+        };
+        let done = self.run(worker, index, (row.act, &target), outputs).await;
+        let seen = self.seen(row.act, &done)?;
+        println!("  {}: {seen:?} ({})", row.act, done.outcome);
+        self.unharmed(row.act, expected)?;
+        if seen == expected { Ok(()) } else { Err(format!("{seen:?}, not {expected:?}: {done:?}")) }
+    }
+
+    /// What this machine lacks for the act to make sense.
+    fn why_not_here(&self, act: &str) -> Option<String> {
+        let gap = self.abilities.level(self.level).unwrap().gap.clone();
+        match act {
+            "fork-bomb" => self.abilities.no_process_limit.clone(),
+            "kill-worker" => gap,
+            "leave-group" if self.level == Confinement::Process && !rustix::process::geteuid().is_root() => {
+                Some("only root can".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    async fn run(&self, worker: &mut Worker, index: u32, act: (&str, &str), outputs: Vec<String>) -> Completion {
+        let mut work: Assignment = Assignment { limit: Some(Span::from_secs(40)), ..sh(index, "") };
+        let spec = command(&mut work);
+        let program = self.program.to_str().unwrap();
+        spec.argv = [program, HOSTILE, act.0, act.1].map(str::to_owned).to_vec();
+        spec.outputs = outputs;
+        worker.assign(vec![work]).await;
+        if act.0 == "ignore-term" {
+            // Once it says that it ignores the request.
+            let says = |m| matches!(m, ToMaster::Heartbeat { held, .. } if held.iter().any(|h| h.progress.is_some()));
+            worker.until(|message| says(message).then_some(())).await;
+            let stop = ToWorker::Stop { attempts: vec![id(index)], why: "test".to_owned() };
+            within(worker.control.tx.send(&stop)).await.unwrap();
+        }
+        let done = worker.delivered().await.remove(0);
+        within(worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt]))).await.unwrap();
+        assert_eq!(done.attempt, id(index));
+        done
+    }
+
+    /// What became of the act. The error says what is odd.
+    fn seen(&self, act: &str, done: &Completion) -> Result<Stop, String> {
+        let stopped = done.outcome == Outcome::Exited(acts::STOPPED);
+        let text = match &done.stdout.content {
+            Content::Inline(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Content::Blob(_) => String::new(),
+        };
+        let secret = link::content::hash_bytes(SECRET.as_bytes()).hash;
+        Ok(match (act, &done.outcome) {
+            ("fork-bomb", _) if stopped => {
+                let born: u64 = text.trim().parse().map_err(|_| format!("it said {text:?}"))?;
+                if born <= PROCESSES { Stop::Yes } else { return Err(format!("{born} processes")) }
+            }
+            // Where the memory of all processes together is not limited, it is refused to each.
+            ("hog-memory", _) if stopped => Stop::Contained,
+            ("hog-memory" | "fill-disk" | "many-files", Outcome::OverLimit(_)) => Stop::Contained,
+            ("ignore-term", Outcome::Stopped) => Stop::Contained,
+            ("flood-output", Outcome::Succeeded) if done.stdout.dropped > 0 => Stop::Contained,
+            ("sparse-file" | "output-symlink" | "output-hard-link" | "output-pipe", Outcome::BadOutput(_)) => {
+                Stop::Contained
+            }
+            ("swap-output", _) if done.outputs.iter().any(|output| output.blob.hash == secret) => Stop::No,
+            // Whoever exchanges it is dead by then: what is found is taken, or refused.
+            ("swap-output", Outcome::Succeeded | Outcome::BadOutput(_) | Outcome::MissingOutput(_)) => Stop::Contained,
+            (_, Outcome::Succeeded) => Stop::No,
+            _ if stopped => Stop::Yes,
+            (_, other) => return Err(format!("it {other}")),
+        })
+    }
+
+    /// Whether the owner's things are as they were, where the act is to be stopped.
+    fn unharmed(&mut self, act: &str, expected: Stop) -> Result<(), String> {
+        let secret = fs::read_to_string(self.owner.path("secret")).map_err(|error| error.to_string())?;
+        let written = fs::exists(self.owner.path("written")).map_err(|error| error.to_string())?;
+        let dead = act == "kill-worker" && self.owner.program.as_mut().is_some_and(|p| p.try_wait().unwrap().is_some());
+        let harmed = secret != SECRET || written || dead;
+        if harmed && expected != Stop::No { Err("the owner's things were touched".to_owned()) } else { Ok(()) }
+    }
+}

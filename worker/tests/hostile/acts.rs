@@ -1,0 +1,184 @@
+//! What hostile tasks do. Each act says with its exit code whether it succeeded: 0 if it did what it is not to do, 42 if
+//! it was stopped. Every loop is bounded, so that a confinement that fails harms nobody.
+#![allow(unsafe_code)] // System calls that no library has a safe form of, made with arguments that do nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// The exit code of an act that was stopped.
+pub(crate) const STOPPED: i32 = 42;
+/// The most that any act makes: processes, bytes of memory, files, bytes on disk or in a stream.
+pub(crate) const PROCESSES: usize = 200;
+const MEMORY: usize = 512 << 20;
+const FILES: usize = 20_000;
+const DISK: usize = 64 << 20;
+pub(crate) const FLOOD: usize = 32 << 20;
+/// How long an act at most waits for its end.
+const LONG: Duration = Duration::from_secs(50);
+
+/// System calls that no computation needs.
+const CALLS: [(&str, libc::c_long); 9] = [
+    ("ptrace", libc::SYS_ptrace),
+    ("process_vm_readv", libc::SYS_process_vm_readv),
+    ("keyctl", libc::SYS_keyctl),
+    ("bpf", libc::SYS_bpf),
+    ("perf_event_open", libc::SYS_perf_event_open),
+    ("userfaultfd", libc::SYS_userfaultfd),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("mount", libc::SYS_mount),
+    ("unshare", libc::SYS_unshare),
+];
+
+/// Commits the act; its exit code.
+pub(crate) fn commit(act: &str, target: &str) -> i32 {
+    let done = match act {
+        "read-home" => fs::read_to_string(target).map(drop),
+        "write-outside" => fs::write(Path::new(target).join("written"), "x"),
+        "connect-tcp" => TcpStream::connect(target).map(drop),
+        "connect-unix" => UnixStream::connect(target).map(drop),
+        "connect-abstract" => abstract_socket(target),
+        "read-memory" => read_memory(target),
+        "read-environment" => fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes)),
+        "kill-worker" => kill(target),
+        "call-kernel" => call_kernel(),
+        "leave-group" => leave_group(),
+        "fork-bomb" => fork_bomb(),
+        "hog-memory" => hog_memory(),
+        "ignore-term" => ignore_term(),
+        "flood-output" => flood(),
+        "sparse-file" => File::create("out").and_then(|file| file.set_len(1 << 40)),
+        "fill-disk" => fill_disk(),
+        "many-files" => many_files(),
+        "output-symlink" => std::os::unix::fs::symlink(target, "out"),
+        "output-hard-link" => fs::hard_link(target, "out"),
+        "output-pipe" => make_pipe(),
+        "swap-output" => swap(target),
+        _ => Err(io::Error::other("no such act")),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{act}: {error}");
+            STOPPED
+        }
+    }
+}
+
+fn some(bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+}
+
+fn abstract_socket(name: &str) -> io::Result<()> {
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+}
+
+/// Reads what lies first in another process's memory.
+fn read_memory(pid: &str) -> io::Result<()> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let first = maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok());
+    let mut memory = File::open(format!("/proc/{pid}/mem"))?;
+    memory.seek(SeekFrom::Start(first.ok_or(io::ErrorKind::NotFound)?))?;
+    memory.read_exact(&mut [0; 16])
+}
+
+fn kill(pid: &str) -> io::Result<()> {
+    let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process(pid, rustix::process::Signal::KILL)?)
+}
+
+/// Makes each of the calls with arguments that do nothing; they are stopped if all are refused.
+fn call_kernel() -> io::Result<()> {
+    for (name, number) in CALLS {
+        // SAFETY: with zeroes, these calls do nothing or fail; the request of `ptrace` does not exist.
+        let answer = unsafe { libc::syscall(number, if name == "ptrace" { 0xFFFF } else { 0 }, 0, 0, 0, 0) };
+        let error = io::Error::last_os_error();
+        if answer != -1 || !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
+            println!("{name} was not refused");
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+/// Moves to the group above, where nobody would freeze it.
+fn leave_group() -> io::Result<()> {
+    let mut left = Err(io::ErrorKind::NotFound.into());
+    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"] {
+        left = left.or(fs::write(Path::new(root).join("cgroup.procs"), "0"));
+    }
+    left
+}
+
+/// As many processes as it may have, up to a bound; says how many. They end with the act.
+fn fork_bomb() -> io::Result<()> {
+    let mut children = Vec::new();
+    let mut refused = None;
+    while children.len() < PROCESSES && refused.is_none() {
+        match Command::new("/bin/sleep").arg("30").stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+            Ok(child) => children.push(child),
+            Err(error) => refused = Some(error),
+        }
+    }
+    println!("{}", children.len());
+    children.iter_mut().for_each(|child| drop(child.kill()));
+    refused.map_or(Ok(()), Err)
+}
+
+fn hog_memory() -> io::Result<()> {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    while held.len() << 20 < MEMORY {
+        let mut more = Vec::new();
+        more.try_reserve_exact(1 << 20).map_err(io::Error::other)?;
+        // Zeroes that nobody wrote take no memory.
+        more.resize(1 << 20, 1);
+        held.push(more);
+    }
+    Ok(())
+}
+
+fn ignore_term() -> io::Result<()> {
+    // SAFETY: ignoring a signal installs no handler.
+    unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+    fs::write(std::env::var("DESKGRID_PROGRESS_FILE").map_err(io::Error::other)?, "0.5\n")?;
+    thread::sleep(LONG);
+    Ok(())
+}
+
+fn flood() -> io::Result<()> {
+    let (piece, mut out) = (vec![b'x'; 1 << 20], io::stdout());
+    (0..FLOOD >> 20).try_for_each(|_| out.write_all(&piece))
+}
+
+fn fill_disk() -> io::Result<()> {
+    let (piece, mut file) = (vec![b'x'; 1 << 20], File::create("full")?);
+    (0..DISK >> 20).try_for_each(|_| file.write_all(&piece))?;
+    thread::sleep(LONG);
+    Ok(())
+}
+
+fn many_files() -> io::Result<()> {
+    fs::create_dir("d")?;
+    (0..FILES).try_for_each(|number| File::create(format!("d/{number}")).map(drop))?;
+    thread::sleep(LONG);
+    Ok(())
+}
+
+fn make_pipe() -> io::Result<()> {
+    Ok(rustix::fs::mkfifoat(rustix::fs::CWD, "out", rustix::fs::Mode::from_raw_mode(0o600))?)
+}
+
+/// Leaves somebody behind who exchanges the output for a link to the target, again and again, and ends.
+fn swap(target: &str) -> io::Result<()> {
+    let script = format!(
+        "n=0; while [ $n -lt 20000 ]; do n=$((n+1)); ln -sfn {target} out; rm -f out; echo harmless > out; done"
+    );
+    fs::write("out", "harmless\n")?;
+    Command::new("/usr/bin/setsid").args(["/bin/sh", "-c", &script]).stdin(Stdio::null()).spawn().map(drop)
+}
