@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use crate::cache::{Cache, Pinned};
 use crate::config::Config;
-use crate::confinement::{self, InForce};
+use crate::confinement::InForce;
 use crate::machine::{Ending, Event};
 use crate::os::{self, Confines, Launch, Launcher, Process, Report, Status, files};
 use crate::spool::blobs::Blobs;
@@ -89,7 +89,7 @@ impl Workshop {
         empty(&root)?;
         link::files::private_dir(&root)?;
         if force.most == Confinement::Account {
-            confinement::open_way(&root)?;
+            files::let_through(&root)?;
         }
         Ok(Self { launcher, cache, blobs, master, root, config, force, serial: AtomicU64::new(0) })
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::error::WorkerError;
-use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey};
+use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey, files};
 
 /// What is chosen for the owner where he does not say.
 const BY_DEFAULT: Confinement = Confinement::Landlock;
@@ -96,7 +96,7 @@ impl InForce {
         let grounds = choose_grounds(survey, config.freezer)?;
         let means = Means { account: config.account.clone(), readable: config.readable_paths.clone() };
         if !means.account.is_empty() {
-            open_way(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
+            files::let_through(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
         }
         let launcher = Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
         let abilities = Abilities::find(survey, &launcher, dir, &means).await;
@@ -169,20 +169,6 @@ fn choose_level(abilities: &Abilities, wish: Choice<Confinement>) -> Result<(Con
         Choice::Auto => Confinement::Process,
     };
     Ok((level, most))
-}
-
-/// Lets an account of its own on its way to its attempt's directory, though not look around: every file and directory
-/// beside the way is for the worker alone.
-#[cfg(unix)]
-pub(crate) fn open_way(dir: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o711))
-}
-
-/// There are no accounts for tasks here.
-#[cfg(not(unix))]
-pub(crate) fn open_way(_dir: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

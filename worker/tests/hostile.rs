@@ -183,7 +183,40 @@ async fn try_level(level: Confinement) {
             wrong.push(format!("{}: {why}", row.act));
         }
     }
+    harmless(&mut worker, level).await;
     assert!(wrong.is_empty(), "at level `{level}`:\n{}", wrong.join("\n"));
+}
+
+/// What a task that means well does goes on as if it were not confined.
+async fn harmless(worker: &mut Worker, level: Confinement) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bash = format!("exec 3<>/dev/tcp/127.0.0.1/{}", port.local_addr().unwrap().port());
+    let connects = ["/bin/bash", "-c", &bash];
+    let compute = "set -e; mkdir d; seq 1000 | sort -n | tail -1 > d/last; ln d/last d/again; mv d/again here; \
+                   cat here /etc/passwd > /dev/null; echo x > \"$HOME/y\"; mktemp > /dev/null; ls /proc/self/fd > /dev/null; \
+                   (head -c 100 /dev/urandom | wc -c) >&2; cat d/last";
+    let powerless = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status";
+    let exited = |code| Outcome::Exited(code);
+    let confined = if level == Confinement::Process { exited(1) } else { Outcome::Succeeded };
+    let mut index = 1_000;
+    for (argv, network, expected, said) in [
+        (["/bin/sh", "-c", compute], false, Outcome::Succeeded, "1000\n"),
+        (["sh", "-c", "echo out; exit 7"], false, exited(7), "out\n"),
+        (["sh", "-c", powerless], false, confined, ""),
+        (["sh", "-c", "kill -SEGV $$"], false, Outcome::Signalled(11), ""),
+        (connects, true, Outcome::Succeeded, ""),
+        (connects, false, if level == Confinement::Process { Outcome::Succeeded } else { exited(1) }, ""),
+    ] {
+        index += 1;
+        let mut work = sh(index, "");
+        let spec = command(&mut work);
+        (spec.argv, spec.network) = (argv.map(str::to_owned).to_vec(), network);
+        worker.assign(vec![work]).await;
+        let done = worker.delivered().await.remove(0);
+        within(worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt]))).await.unwrap();
+        assert_eq!(done.outcome, expected, "at level `{level}`, network {network}: {argv:?}: {done:?}");
+        assert_eq!(done.stdout.content, Content::Inline(said.as_bytes().to_vec()), "{argv:?}");
+    }
 }
 
 struct Bench<'a> {

@@ -1,11 +1,12 @@
 //! Why tasks wait, why hosts were passed over, and when a job will be done.
 
 use common::attempt::Phase;
-use common::host::{OwnerState, YieldReason};
+use common::host::{Confinement, Offers, OwnerState, YieldReason};
+use common::job::Needs;
 use common::{HostId, IdSet, JobId, Time};
-use scheduler::Event;
+use scheduler::{Event, catalogue};
 
-use crate::world::{World, s};
+use crate::world::{World, s, starts};
 
 fn reasons(w: &World, job: JobId) -> Vec<String> {
     w.scheduler.explain(job).expect("the job is there").tasks.into_iter().map(|(reason, _)| reason).collect()
@@ -116,4 +117,61 @@ fn reported_progress_beats_the_mean() {
     w.heard(host, held);
     let finish = w.scheduler.predict_finish(job, w.now).unwrap();
     assert_near(Some(finish), w.now, 100.0);
+}
+
+/// A host that confines so well at most.
+fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
+    w.send(Event::HostOffers { host: HostId(host), offers: Offers { confinement, network } });
+}
+
+#[test]
+fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
+    let mut w = World::new();
+    offers(&mut w, 1, Confinement::Process, true);
+    offers(&mut w, 2, Confinement::Landlock, false);
+    w.host(1).joins();
+    w.host(2).joins();
+    let needs = |confinement, network| Needs { confinement, network };
+    let job = w.job(3).needs(needs(Some(Confinement::Namespace), false)).submit();
+    assert!(reasons(&w, job)[0].starts_with("no host that is known will do; of the first one: it confines at most"));
+    let passed = passed_over(&w, job);
+    assert_eq!(passed[0], "passed over: it confines at most at the level `process`, and the job needs `namespace`");
+    assert_eq!(passed[1], "passed over: it confines at most at the level `landlock`, and the job needs `namespace`");
+    let online = w.job(1).needs(needs(Some(Confinement::Landlock), true)).submit();
+    assert!(passed_over(&w, online)[1].contains("network"));
+    // One that needs less goes ahead, and one that offers enough is taken as soon as it comes.
+    let (_, effects) = {
+        w.job(1).submit();
+        offers(&mut w, 3, Confinement::Account, true);
+        w.host(3).slots(4).joins_with()
+    };
+    assert!(starts(&effects).iter().all(|(host, ..)| *host == HostId(3)));
+    assert_eq!(starts(&effects).iter().filter(|(_, attempt, _)| attempt.task.job == job).count(), 3);
+}
+
+#[test]
+fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
+    for row in catalogue() {
+        let mut w = World::new();
+        offers(&mut w, 1, Confinement::Process, true);
+        offers(&mut w, 3, Confinement::Landlock, true);
+        let hosts = [1, 2, 3].map(|host| w.host(host).slots(2).speed(f64::from(host)).joins());
+        let needs = Needs { confinement: Some(Confinement::Namespace), network: false };
+        let job = w.job(12).policy(row.name).needs(needs).submit();
+        let mut done = 0;
+        for _ in 0..2_000 {
+            for host in [hosts[0], hosts[2]] {
+                assert_eq!(w.books(host), [], "{}", row.name);
+            }
+            if let Some(attempt) = w.books(hosts[1]).first().copied() {
+                w.succeeds(hosts[1], attempt);
+                done += 1;
+            }
+            for host in hosts {
+                w.beats(host);
+            }
+            w.pass(s(5));
+        }
+        assert_eq!(w.job_state(job), common::view::JobState::Finished, "{}: {done} of 12", row.name);
+    }
 }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{Held, Outcome, Phase};
-use common::host::{OwnerState, Status};
+use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
@@ -26,6 +26,7 @@ pub(crate) struct Model {
     pub(crate) incarnation: Incarnation,
     pub(crate) jobs: BTreeMap<JobId, ModelJob>,
     hosts: BTreeMap<HostId, ModelHost>,
+    offers: BTreeMap<HostId, Offers>,
     /// Every attempt ever started.
     pub(crate) attempts: BTreeMap<AttemptId, ModelAttempt>,
     /// Jobs that the restarted scheduler has not been told of yet.
@@ -145,7 +146,7 @@ impl ModelHost {
 impl Model {
     pub(crate) fn new(settings: Settings, incarnation: Incarnation) -> Self {
         let (jobs, to_restore, hosts, attempts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { settings, incarnation, jobs, hosts, attempts, to_restore, now: Time(0) }
+        Self { settings, incarnation, jobs, hosts, offers: BTreeMap::new(), attempts, to_restore, now: Time(0) }
     }
 
     /// Considers one step.
@@ -224,6 +225,7 @@ impl Model {
                     self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 }
             }
+            Event::HostOffers { host, offers } => drop(self.offers.insert(*host, *offers)),
             Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
                 let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 (host.slots, host.owner) = (*slots as usize, *owner);
@@ -396,8 +398,10 @@ impl Model {
         let TaskId { job, index } = attempt.task;
         let live = self.live_of(attempt.task);
         let held = self.live_on(host).len();
+        let offers = self.offers.get(&host).copied().unwrap_or_default();
         let job = self.jobs.get_mut(&job).expect("the job is there");
         let to = &self.hosts[&host];
+        assert_eq!(job.rules.needs.missing(offers), None, "{attempt} is given to {host}, which does not do");
         assert!(to.takes_work(), "{attempt} is given to {host}, which takes no work");
         assert!(job.open(index), "{attempt} is started, but its task is settled");
         assert_eq!(limit, job.rules.timeout);
@@ -546,7 +550,10 @@ impl Model {
         let (waiting, running, suspended) = (n(TaskState::Waiting), n(TaskState::Running), n(TaskState::Suspended));
         assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
         assert_eq!(counts.total, waiting + running + suspended + counts.settled(), "sums");
-        let idle = self.hosts.iter().find(|(id, host)| host.takes_work() && self.live_on(**id).len() < host.slots);
+        let offers = |host| self.offers.get(host).copied().unwrap_or_default();
+        let does = |host| job.rules.needs.missing(offers(host)).is_none();
+        let free = |id, host: &ModelHost| host.takes_work() && self.live_on(id).len() < host.slots;
+        let idle = self.hosts.iter().find(|(id, host)| free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };

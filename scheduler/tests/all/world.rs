@@ -3,7 +3,7 @@
 
 use common::attempt::{Held, Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
-use common::job::Rules;
+use common::job::{Needs, Rules};
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
@@ -217,6 +217,11 @@ impl JobDraft<'_> {
 
     pub(crate) fn estimate(mut self, estimate: Span) -> Self {
         self.rules.estimate = Some(estimate);
+        self
+    }
+
+    pub(crate) fn needs(mut self, needs: Needs) -> Self {
+        self.rules.needs = needs;
         self
     }
 

@@ -1,6 +1,7 @@
 //! Scenarios: what people at a terminal do with deskgrid, and what goes wrong around them.
 
 mod checkpoints;
+mod confinement;
 mod demo;
 mod errors;
 mod files;

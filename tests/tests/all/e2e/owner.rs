@@ -30,13 +30,20 @@ fn state_of(mark: &str) -> Option<char> {
 #[test]
 fn a_paused_host_freezes_its_task_and_goes_on_later() {
     let mut grid = Grid::start();
-    grid.worker("h1").start();
+    // Of a process that sleeps anyway, only a signal's stop can be seen from here.
+    grid.worker("h1").config("freezer = \"signals\"").start();
     let sleep = format!("3.{:09}", rand::random::<u32>() % 1_000_000_000);
     grid.submit(["--policy", "FCFS", "--", "sleep", &sleep]);
     counts(&grid, "running", 1);
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     counts(&grid, "suspended", 1);
     eventually("the process is stopped", Duration::from_secs(5), || (state_of(&sleep) == Some('T')).then_some(()));
+    let frozen = attempts(&grid, "1.1");
+    assert_eq!(
+        (&frozen[0]["state"], &frozen[0]["reason"]),
+        (&"suspended".into(), &"first attempt; paused-by-owner".into())
+    );
+    assert!(frozen[0]["suspended_since"].is_string(), "{frozen:?}");
     let host = &grid.json(["host", "info", "h1"]);
     assert_eq!((&host["state"], &host["reason"]), (&"suspended".into(), &"paused-by-owner".into()));
 

@@ -27,7 +27,7 @@ pub(super) struct Stdio<'a> {
 pub(super) struct Cage {
     /// As which user and group it goes on, without any other group.
     pub account: Option<(u32, u32)>,
-    /// Its capabilities, also those that it would get as root.
+    /// Its capabilities; for good only together with what comes next.
     pub no_capabilities: bool,
     /// What a program with a set-user-id bit would give it.
     pub no_new_privileges: bool,
@@ -230,23 +230,18 @@ unsafe fn enter_cage(plan: &Plan) -> bool {
     }
 }
 
-/// Gives up all capabilities, and the rule by which root gets them back with each program. Of nobody but root.
+/// Gives up all capabilities. Programs of root would get them back, but for the privileges that none can gain any more.
 unsafe fn give_up_capabilities() -> bool {
     /// Of capset's interface, the one for 64 capabilities.
     const VERSION: u32 = 0x2008_0522;
-    /// Programs of root get no capabilities; nor does keeping or changing this.
-    const NO_ROOT_LOCKED: libc::c_ulong = 0b11;
     #[repr(C)]
     struct Header {
         version: u32,
         pid: libc::c_int,
     }
     let (header, none) = (Header { version: VERSION, pid: 0 }, [0_u32; 6]);
-    // SAFETY: system calls with numbers and two locals of the size that the kernel reads.
-    unsafe {
-        libc::prctl(libc::PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0) == 0
-            && libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0
-    }
+    // SAFETY: a system call with two locals of the size that the kernel reads.
+    unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0 }
 }
 
 /// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.

@@ -61,6 +61,12 @@ pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
+/// Lets other accounts pass through a directory, though not look around in it: every file and directory beside the way
+/// is for this user alone.
+pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
+    fs::set_permissions(dir, Permissions::from_mode(0o711))
+}
+
 /// Makes a file of this user's that was not there before.
 pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> {
     let mode = if executable { 0o700 } else { 0o600 };

@@ -295,10 +295,8 @@ impl Pool {
         }
         let room = self.room(self.made);
         for (_, group) in Grounds(room.clone()).groups() {
-            match fs::create_dir(&group.dir) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
-                _ => {}
-            }
+            // A spawner before this one may have removed the ground, too.
+            fs::create_dir_all(&group.dir).ok()?;
         }
         self.made += 1;
         Some((self.made - 1, room))
