@@ -36,6 +36,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A worker that failed is started again after this long; after a day without failure, nothing is counted any more.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
+/// Room for the worker's own thread, in bytes.
+const STACK: usize = 8 << 20;
 /// Windows' words for: there is no such service; it does not run.
 const NO_SUCH_SERVICE: i32 = 1_060;
 const NOT_ACTIVE: i32 = 1_062;
@@ -253,6 +255,7 @@ fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsStr
     for error in [
         service.set_description("Runs tasks of the deskgrid while this PC's owner does not need it.").err(),
         service.update_failure_actions(actions).err(),
+        service.set_failure_actions_on_non_crash_failures(true).err(),
     ]
     .into_iter()
     .flatten()
@@ -350,7 +353,13 @@ fn service_main(_: Vec<OsString>) {
         }
     };
     say(ServiceState::Running, 0);
-    let code = match work(duty, &stop) {
+    // The service manager's own thread has little room, and a panic on it would end the process without a word.
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || work(duty, &stop));
+    let worked = worker.map_err(|e| Failure::io("cannot start", &e)).and_then(|worker| {
+        let broken = |_| Failure::new(Exit::Error, "worker", "the worker broke off", "please report worker.log");
+        worker.join().map_err(broken).flatten()
+    });
+    let code = match worked {
         Ok(()) => 0,
         Err(failure) => {
             tracing::error!("{}", failure.text());

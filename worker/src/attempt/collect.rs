@@ -101,7 +101,8 @@ impl Wanted {
             }
             if meta.is_dir() {
                 // A directory is what lies in it, if the pattern says so; the pattern alone is a mistake worth a word.
-                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == relative.to_string_lossy()) {
+                let shown = os::slashed(relative).unwrap_or_default();
+                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == shown) {
                     let name = &self.patterns[*at];
                     return Err(format!("`{name}` is a directory: to collect what lies in it, say `{name}/**`"));
                 }
@@ -170,5 +171,5 @@ impl Found {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;
