@@ -167,6 +167,7 @@ impl From<LinkError> for Failure {
     }
 }
 
+#[cfg(not(windows))]
 impl From<master::MasterError> for Failure {
     fn from(error: master::MasterError) -> Self {
         let hint = match error {

@@ -4,6 +4,22 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::Global;
 
+/// What is logged, unless the user says otherwise.
+fn filter(level: &str) -> EnvFilter {
+    // The libraries below speak up only when something is wrong: their every packet would drown a job's story.
+    let usual = format!("{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn");
+    EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
+}
+
+/// Starts logging into `worker.log` in this directory, anew with each start: a service has no standard error.
+#[cfg(windows)]
+pub(crate) fn of_service(dir: &std::path::Path) {
+    if let Ok(file) = std::fs::File::create(dir.join("worker.log")) {
+        let builder = tracing_subscriber::fmt().with_env_filter(filter("info")).with_target(false).with_ansi(false);
+        let _ = builder.with_writer(std::sync::Mutex::new(file)).try_init();
+    }
+}
+
 /// Starts logging. `serving`: the program serves until it is stopped, and what it does is worth a line.
 pub(crate) fn start(global: &Global, serving: bool) {
     let level = match (global.verbose, serving) {
@@ -11,10 +27,7 @@ pub(crate) fn start(global: &Global, serving: bool) {
         (0, true) | (1, false) => "info",
         _ => "debug",
     };
-    // The libraries below speak up only when something is wrong: their every packet would drown a job's story.
-    let usual = format!("{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn");
-    let filter = EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter(level)).with_writer(std::io::stderr);
     // Fails only if logging was started before, and then it goes on as it was.
     let _ = if global.log_json {
         builder.json().try_init()

@@ -87,10 +87,18 @@ pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) ->
     config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key)));
     let bind = || {
         let socket = std::net::UdpSocket::bind(address)?;
-        let runtime = quinn::default_runtime().ok_or_else(|| std::io::Error::other("no async runtime"))?;
-        Endpoint::new(config, Some(server), socket, runtime)
+        Endpoint::new(config, Some(server), socket, runtime()?)
     };
     bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+}
+
+/// What endpoints run on.
+fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
+    tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
+    #[cfg(windows)]
+    return Ok(Arc::new(crate::socket::Forgiving));
+    #[cfg(not(windows))]
+    Ok(Arc::new(quinn::TokioRuntime))
 }
 
 /// A connection to the master.
@@ -135,7 +143,8 @@ pub(crate) async fn connect_with(
 
 async fn connect_to(address: SocketAddr, config: quinn::ClientConfig) -> Result<Connection, LinkError> {
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let endpoint = Endpoint::client(any).map_err(LinkError::file("cannot bind", any.to_string()))?;
+    let bind = || Endpoint::new(EndpointConfig::default(), None, std::net::UdpSocket::bind(any)?, runtime()?);
+    let endpoint = bind().map_err(LinkError::file("cannot bind", any.to_string()))?;
     let connecting =
         endpoint.connect_with(config, address, tls::MASTER_NAME).map_err(|e| LinkError::Closed(e.to_string()))?;
     Ok(Connection { quic: connecting.await?, endpoint })

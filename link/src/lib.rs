@@ -12,6 +12,8 @@ pub mod error;
 pub mod files;
 pub mod identity;
 pub mod retry;
+#[cfg(windows)]
+mod socket;
 pub mod tls;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confinement::{Choice, Network};
 use crate::error::WorkerError;
-use crate::os::{Freezer, Limits};
+use crate::os::{Freezer, Limits, TASK_PATH};
 use crate::owner::rules::Rules;
 use crate::owner::sensors::SensorsConfig;
 
@@ -86,7 +86,7 @@ impl Default for Config {
             owner_poll_ms: 100,
             look_every_ms: 10_000,
             record_limit: 10_000,
-            path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            path: TASK_PATH.to_owned(),
             lang: "C.UTF-8".to_owned(),
             stream_limit_bytes: 16 << 20,
             output_limit_bytes: 4 << 30,
@@ -188,7 +188,10 @@ mod tests {
     #[test]
     fn the_shipped_file_names_every_key_with_its_default() {
         let text = include_str!("../../configs/worker.toml");
-        assert_eq!(text.parse::<Config>().unwrap(), Config::default());
+        // It shows the `PATH` of Linux, and says the other.
+        let path = if cfg!(windows) { text.parse::<Config>().unwrap().path } else { TASK_PATH.to_owned() };
+        assert_eq!(text.parse::<Config>().unwrap(), Config { path, ..Config::default() });
+        assert!(text.contains(TASK_PATH));
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
         assert_eq!(keys("", &shipped), keys("", &known));

@@ -8,6 +8,8 @@ use common::host::{Confinement, HostFacts};
 use common::units::REFERENCE_MHZ;
 
 use crate::os;
+#[cfg(windows)]
+use crate::os::clock_and_memory;
 
 /// Repetitions of the kernel, of which the quickest counts: what else the processor does can only slow it down.
 const RUNS: usize = 5;
@@ -26,12 +28,7 @@ const REFERENCE_S: f64 =
 /// Everything about this host but how it confines tasks. `name` is what its identity calls it. Takes about a tenth of a
 /// second.
 pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
-    let (clock_mhz, memory_mib) = sysinfo::System::new().map_or((0, 0), |mut system| {
-        system.refresh_memory();
-        system.refresh_cpu_frequency();
-        let clock_mhz = system.cpus().iter().map(sysinfo::Cpu::frequency).max().unwrap_or(0);
-        (clock_mhz, system.total_memory() >> 20)
-    });
+    let (clock_mhz, memory_mib) = clock_and_memory();
     let name = match (name, hostname::get()) {
         ("", Ok(system)) => system.to_string_lossy().into_owned(),
         (name, _) => name.to_owned(),
@@ -56,6 +53,17 @@ pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
     return rustix::fs::statvfs(dir).ok().map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
     #[cfg(not(unix))]
     return Some(dir).and(None);
+}
+
+/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not say.
+#[cfg(not(windows))]
+fn clock_and_memory() -> (u64, u64) {
+    sysinfo::System::new().map_or((0, 0), |mut system| {
+        system.refresh_memory();
+        system.refresh_cpu_frequency();
+        let clock_mhz = system.cpus().iter().map(sysinfo::Cpu::frequency).max().unwrap_or(0);
+        (clock_mhz, system.total_memory() >> 20)
+    })
 }
 
 fn shorten(mut name: String) -> String {

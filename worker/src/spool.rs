@@ -183,12 +183,17 @@ impl Spool {
         }
         files::write_at(&log, &bytes, 0)?;
         log.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
+        // The old one is closed first: not every system replaces a file that is open.
+        self.log = log;
+        if let Err(error) = std::fs::rename(&new, &self.path) {
+            self.log = OpenOptions::new().read(true).write(true).open(&self.path)?;
+            return Err(error);
+        }
         sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
         for (entry, offset) in self.live.values_mut().zip(offsets) {
             entry.offset = offset;
         }
-        (self.log, self.length) = (log, bytes.len() as u64);
+        self.length = bytes.len() as u64;
         Ok(())
     }
 }

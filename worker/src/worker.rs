@@ -120,7 +120,7 @@ pub async fn run(
 ) -> Result<(), WorkerError> {
     let _lock = lock(&dir)?;
     // Attempts run elsewhere: their paths must not depend on where the worker was started.
-    let dir = dir.canonicalize().map_err(WorkerError::file("cannot find", &dir))?;
+    let dir = os::whole_path(&dir).map_err(WorkerError::file("cannot find", &dir))?;
     let (tell, inputs) = unbounded_channel();
     let (current, master) = watch::channel(None);
     let (force, launcher, traces) = InForce::settle(&dir, &config).await?;

@@ -2,6 +2,8 @@
 
 pub(crate) mod job;
 pub(crate) mod research;
+#[cfg(windows)]
+pub(crate) mod scm;
 pub(crate) mod serve;
 pub(crate) mod submit;
 pub(crate) mod trace;

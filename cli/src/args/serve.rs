@@ -136,6 +136,22 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     #[cfg(unix)]
     #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  sudo deskgrid worker uninstall --yes")]
     Uninstall(ServiceArgs),
+    /// Make the worker a service of Windows, which starts with the PC; shows what it would do unless --yes
+    #[cfg(windows)]
+    #[command(after_help = "\
+Examples:
+  deskgrid worker install                     shows what it would do, changes nothing
+  deskgrid worker install --master grid.example.org:7411 --join dg1.3.9f... --yes
+The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
+    Install(Box<super::scm::InstallArgs>),
+    /// Remove the service with all that the worker keeps; shows what it would do unless --yes
+    #[cfg(windows)]
+    #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  deskgrid worker uninstall --yes")]
+    Uninstall(super::scm::ServiceArgs),
+    /// Be the service; for nobody but the service manager
+    #[cfg(windows)]
+    #[command(hide = true, after_help = "Example:\n  deskgrid worker install makes a service that calls this")]
+    Service(super::scm::RunArgs),
 }
 
 /// `deskgrid worker install`.

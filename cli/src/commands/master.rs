@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 use link::retry::Backoff;
 use serde::Serialize;
 
-use super::{Context, shutdown};
-use crate::args::serve::{Http, MasterArgs};
+use super::Context;
+#[cfg(not(windows))]
+use super::shutdown;
+#[cfg(not(windows))]
+use crate::args::serve::Http;
+use crate::args::serve::MasterArgs;
 use crate::args::value::Dur;
 use crate::failure::{Exit, Failure};
 use crate::session::Session;
@@ -16,7 +20,15 @@ struct Answers<'a> {
     master: &'a str,
 }
 
+/// A master runs on Linux only.
+#[cfg(windows)]
+pub(super) async fn start(_: &Context, _: MasterArgs) -> Result<Exit, Failure> {
+    let hint = "run it on Linux; workers and users can be on Windows";
+    Err(Failure::usage("this program was built for Windows, without the master", hint))
+}
+
 /// Serves until it is stopped.
+#[cfg(not(windows))]
 pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, Failure> {
     let mut config = args.config.as_deref().map(master::Config::load).transpose()?.unwrap_or_default();
     if let Some(listen) = args.listen {

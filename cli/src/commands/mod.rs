@@ -11,6 +11,8 @@ mod master;
 mod owner;
 mod policy;
 mod reproduce;
+#[cfg(windows)]
+mod scm;
 #[cfg(unix)]
 mod service;
 mod simulate;
@@ -50,6 +52,10 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
+    #[cfg(windows)]
+    if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
+        logs::of_service(StateDir::find(global.dir.as_deref())?.root());
+    }
     logs::start(&global, serving);
     let state = StateDir::find(global.dir.as_deref())?;
     let context = Context { state, out: Output::new(&global), given_dir: global.dir };
@@ -74,6 +80,12 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         #[cfg(unix)]
         Command::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
         Command::Doctor(args) => doctor::run(context, &args).await,
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Install(args)) => Box::pin(scm::install(context, *args)).await,
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
+        #[cfg(windows)]
+        Command::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,

@@ -110,15 +110,21 @@ impl Capture {
     }
 
     async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
-        if let Some(pipe) = &self.pipe {
-            os::enlarge(pipe, DROP_PIPE);
-        }
+        let large = self.pipe.as_ref().is_some_and(|pipe| os::enlarge(pipe, DROP_PIPE));
+        let mut unpaused = 0;
         while let Some(pipe) = &mut self.pipe {
             match pipe.try_read(piece) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => self.dropped += count as u64,
+                Ok(count) => {
+                    self.dropped += count as u64;
+                    unpaused += count;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(DROP_PAUSE).await;
+                    // A small pipe is empty soon: a pause each time would all but stop the command.
+                    if large || unpaused >= DROP_PIPE {
+                        tokio::time::sleep(DROP_PAUSE).await;
+                        unpaused = 0;
+                    }
                     pipe.readable().await?;
                 }
                 Err(error) => return Err(error),
@@ -153,25 +159,35 @@ impl Drop for Capture {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
     use tokio::io::AsyncWriteExt;
-    use tokio::net::unix::pipe;
 
     use super::*;
 
-    fn pipe() -> (pipe::Receiver, pipe::Sender) {
+    #[cfg(unix)]
+    async fn pipe() -> (Output, impl tokio::io::AsyncWrite + Unpin + Send + 'static) {
+        use std::os::fd::OwnedFd;
+        use tokio::net::unix::pipe;
         let (read, write): (OwnedFd, OwnedFd) = rustix::pipe::pipe().unwrap();
         (pipe::Receiver::from_owned_fd(read).unwrap(), pipe::Sender::from_owned_fd(write).unwrap())
+    }
+
+    #[cfg(windows)]
+    async fn pipe() -> (Output, impl tokio::io::AsyncWrite + Unpin + Send + 'static) {
+        let (read, write) = crate::os::windows::pair().await.unwrap();
+        (read, tokio::fs::File::from_std(write.into()))
     }
 
     /// What is kept of `written` with this limit.
     async fn capture(written: Vec<u8>, limit: u64) -> (Vec<u8>, bool, u64) {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
-        let (read, mut write) = pipe();
-        let writer = tokio::spawn(async move { write.write_all(&written).await });
+        let (read, mut write) = pipe().await;
+        let writer = tokio::spawn(async move {
+            write.write_all(&written).await?;
+            write.flush().await
+        });
         let mut capture = Capture::new(Some(read), dir.path().join("out"), limit);
         tokio::time::timeout(Duration::from_secs(20), capture.pump()).await.unwrap();
         writer.await.unwrap().unwrap();

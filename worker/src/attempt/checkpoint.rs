@@ -24,6 +24,7 @@ use walkdir::WalkDir;
 
 use super::Say;
 use crate::machine::Event;
+use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::{Blobs, Hold};
 pub(super) use restore::restore;
@@ -121,7 +122,7 @@ fn why(error: &io::Error) -> NoCopy {
 }
 
 fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
-    let name = relative.to_str().ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
+    let name = os::slashed(relative).ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
     let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
     if !meta.is_file() {
         return Err(format!("`{path}` is {}, not a regular file", files::kind_of(meta)));

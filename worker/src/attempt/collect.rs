@@ -16,6 +16,7 @@ use walkdir::WalkDir;
 
 use super::PROGRESS_FILE;
 use super::checkpoint::CHECKPOINT_DIR;
+use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
 
@@ -100,7 +101,8 @@ impl Wanted {
             }
             if meta.is_dir() {
                 // A directory is what lies in it, if the pattern says so; the pattern alone is a mistake worth a word.
-                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == relative.to_string_lossy()) {
+                let shown = os::slashed(relative).unwrap_or_default();
+                if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == shown) {
                     let name = &self.patterns[*at];
                     return Err(format!("`{name}` is a directory: to collect what lies in it, say `{name}/**`"));
                 }
@@ -146,7 +148,7 @@ struct Found {
 
 impl Found {
     fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
-        let Some(name) = relative.to_str() else { return Err(format!("the name {relative:?} is not UTF-8")) };
+        let Some(name) = os::slashed(relative) else { return Err(format!("the name {relative:?} is not UTF-8")) };
         let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
         if !meta.is_file() {
             return Err(format!("`{path}` is {}, not a regular file", files::kind_of(&meta)));

@@ -76,7 +76,9 @@ mod tests {
         let exceeded = |bytes, files| DiskLimits { bytes, files }.exceeded(dir.path());
         fs::create_dir(dir.path().join("d")).unwrap();
         fs::write(dir.path().join("d/a"), vec![1; 100_000]).unwrap();
-        File::create(dir.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
+        // Where the system does not tell holes, they count.
+        let hole = if cfg!(unix) { 1 << 40 } else { 1_000 };
+        File::create(dir.path().join("hole")).unwrap().set_len(hole).unwrap();
         assert_eq!(exceeded(Some(1_000_000), Some(3)), None);
         assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
         assert!(exceeded(None, Some(2)).unwrap().contains("2 files"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::host::Confinement;
 use tokio::io::AsyncReadExt;
 
-use super::{Confines, Freezer, Launch, Launcher, Limits, Report, Status, Survey, account, files, is_root};
+use super::{Confines, Freezer, Launch, Launcher, Limits, NOTHING, Report, Status, Survey, account, files, is_root};
 
 /// How long a command that does nothing may take. Long, because it gets no processor that others want.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -127,9 +127,10 @@ async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Resul
 }
 
 async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
+    let (argv, path) = NOTHING;
     let launch = Launch {
-        argv: vec!["true".to_owned()],
-        env: vec![("PATH".to_owned(), "/usr/bin:/bin:/run/current-system/sw/bin".to_owned())],
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        env: vec![("PATH".to_owned(), path.to_owned())],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
         limits: Limits::default(),

@@ -1,14 +1,15 @@
 //! The one door to what differs between operating systems: starting a command in a process tree of its own, and
 //! freezing, thawing and ending that tree as a whole.
 //!
-//! What is behind it today is Linux; a second system has to offer the same names.
+//! What is behind it is Linux and Windows; a third system has to offer the same names.
 
 mod abilities;
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(windows)]
+pub mod windows;
 
-#[cfg(target_os = "linux")]
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
@@ -17,6 +18,36 @@ pub(crate) use linux::{
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
+#[cfg(windows)]
+pub(crate) use windows::{
+    DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files, is_root, landlock_version, load,
+    since_boot, spawner_main, this_program, thread_cpu, whole_path,
+};
+#[cfg(windows)]
+pub use windows::{Grounds, Launcher, Output, Process, Survey};
+
+/// What the tasks' `PATH` is where the owner does not say.
+#[cfg(not(windows))]
+pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The name of a file below a directory, with slashes between its parts; nothing where it is not UTF-8.
+pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
+    let parts = relative.components().map(|part| part.as_os_str().to_str());
+    parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("/"))
+}
+
+/// A command that does nothing, for trying things, and where it is found.
+pub(crate) const NOTHING: (&[&str], &str) = if cfg!(windows) {
+    (&["cmd", "/d", "/c", "exit 0"], r"C:\Windows\System32")
+} else {
+    (&["true"], "/usr/bin:/bin:/run/current-system/sw/bin")
+};
+
+/// The whole path of a directory.
+#[cfg(not(windows))]
+pub(crate) fn whole_path(dir: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
+    dir.canonicalize()
+}
 
 use std::ffi::OsString;
 

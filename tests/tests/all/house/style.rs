@@ -37,7 +37,8 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 3] = [
+const UNSAFE: [(&str, &str); 6] = [
+    ("link/src/files/windows.rs", "the free space of a disk: std does not ask for it"),
     (
         "worker/src/os/linux/birth.rs",
         "a vfork-like clone, and what its child gives up before it becomes the program: only system calls are allowed there",
@@ -45,6 +46,11 @@ const UNSAFE: [(&str, &str); 3] = [
     (
         "worker/src/os/linux/sys.rs",
         "fork, waiting with resource usage and signal masks: rustix has no safe form of them",
+    ),
+    ("worker/src/os/windows/job.rs", "Job Objects: windows-sys has only the bare calls"),
+    (
+        "worker/src/os/windows/sys.rs",
+        "suspension of processes, clocks, input, power, memory and directory changes: windows-sys has only the bare calls",
     ),
     ("worker/tests/hostile/acts.rs", "a hostile task makes the system calls that a task is not to make"),
 ];

@@ -1,6 +1,7 @@
 //! Copies of states: what is taken, what is refused, and what does not change meanwhile.
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::symlink;
 
 use super::*;
@@ -89,6 +90,7 @@ fn what_is_too_much_is_refused_with_its_measure() {
     assert!(many.refusal().contains("more files than the 3"), "{}", many.refusal());
 }
 
+#[cfg(unix)]
 #[test]
 fn what_could_be_somebody_elses_is_refused() {
     let place = Place::new(&[]);
@@ -103,6 +105,7 @@ fn what_could_be_somebody_elses_is_refused() {
     assert!(place.refusal().contains("replaced"), "{}", place.refusal());
 }
 
+#[cfg(unix)]
 #[test]
 fn names_that_other_systems_cannot_hold_are_refused() {
     for names in [&["nul.txt"][..], &["a", "A"]] {

@@ -123,10 +123,11 @@ fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
     Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
 }
 
-/// Lets a command write this many bytes before it is read again, as far as the system allows.
-pub(crate) fn enlarge(output: &Output, bytes: usize) {
+/// Lets a command write this many bytes before it is read again, as far as the system allows; false where it never does.
+pub(crate) fn enlarge(output: &Output, bytes: usize) -> bool {
     // The user's share of pipe memory may be used up; then it goes slower.
     let _ = rustix::pipe::fcntl_setpipe_size(output, bytes);
+    true
 }
 
 impl Spawner {

@@ -1,0 +1,380 @@
+//! The worker as a service of Windows: `deskgrid worker install` and `uninstall`, which show a plan or carry it out, and
+//! what the service manager calls. The service runs as LocalService, an account with few rights and nobody's files.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tokio::sync::Notify;
+use windows_service::service::{
+    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept,
+    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
+    ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+};
+use windows_service::service_control_handler::{self, ServiceControlHandlerResult};
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+use windows_service::{define_windows_service, service_dispatcher};
+
+use super::Context;
+use super::login::{Who, identity};
+use crate::args::scm::{InstallArgs, RunArgs, ServiceArgs};
+use crate::failure::{Exit, Failure};
+use crate::output::note;
+
+/// Has few rights on this PC and none on others.
+const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
+/// Who may use the service's directory: the system, the administrators, and the account above, by their numbers, as their
+/// names are translated.
+const MAY: [&str; 3] = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F", "*S-1-5-19:(OI)(CI)F"];
+/// How long the service may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A worker that failed is started again after this long; after a day without failure, nothing is counted any more.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+const A_DAY: Duration = Duration::from_secs(24 * 3_600);
+/// Room for the worker's own thread, in bytes.
+const STACK: usize = 8 << 20;
+/// Windows' words for: there is no such service; it does not run.
+const NO_SUCH_SERVICE: i32 = 1_060;
+const NOT_ACTIVE: i32 = 1_062;
+
+/// Where everything of a service is.
+struct Places {
+    service: String,
+    /// The directory of the program.
+    programs: PathBuf,
+    /// The state directory.
+    state: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Plan {
+    done: bool,
+    service: String,
+    writes: Vec<PathBuf>,
+    removes: Vec<PathBuf>,
+    commands: Vec<String>,
+}
+
+impl Places {
+    fn of(args: &ServiceArgs) -> Result<Self, Failure> {
+        let service = args.service.clone();
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        if service.is_empty() || !service.chars().all(fits) {
+            let hint = "use letters, digits, `-` and `_`";
+            return Err(Failure::usage(format!("`{service}` does not do as a service's name"), hint));
+        }
+        let below = |variable: &str| {
+            let hint = "the system sets it; run this from an ordinary prompt";
+            let dir = std::env::var_os(variable).filter(|dir| !dir.is_empty());
+            dir.map(|dir| PathBuf::from(dir).join(&service))
+                .ok_or_else(|| Failure::usage(format!("the variable {variable} is not set"), hint))
+        };
+        Ok(Self { programs: below("ProgramFiles")?, state: below("ProgramData")?, service })
+    }
+
+    fn program(&self) -> PathBuf {
+        self.programs.join("deskgrid.exe")
+    }
+
+    fn settings(&self) -> PathBuf {
+        self.state.join("worker.toml")
+    }
+
+    /// What follows the program's name on the service's command line.
+    fn arguments(&self, slots: Option<u32>, settings: bool) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["--dir".into(), self.state.clone().into()];
+        words.extend(["worker", "service", "--service", &self.service].map(OsString::from));
+        if let Some(slots) = slots {
+            words.extend(["--slots".into(), slots.to_string().into()]);
+        }
+        if settings {
+            words.extend(["--config".into(), self.settings().into()]);
+        }
+        words
+    }
+
+    /// Leaves the state directory, in which the key lies, to those who need it. What Windows gives to everybody below its
+    /// place is taken away.
+    fn close(&self) -> Result<(), Failure> {
+        let mut command = Command::new("icacls");
+        command.arg(&self.state).args(["/inheritance:r", "/grant:r"]).args(MAY).stdout(Stdio::null());
+        let status = command.status().map_err(|e| Failure::io("icacls cannot be run", &e))?;
+        if status.success() {
+            return Ok(());
+        }
+        let what = format!("icacls could not close {} to others ({status})", self.state.display());
+        Err(Failure::new(Exit::Error, "service", what, "run this from a prompt that was started as administrator"))
+    }
+}
+
+/// Makes the worker a service.
+pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
+    let places = Places::of(&args.service)?;
+    if let Some(config) = &args.config {
+        // Settings that make no sense are better found now than when the PC starts.
+        worker::Config::load(config)?;
+    }
+    let words = places.arguments(args.slots, args.config.is_some());
+    if args.service.yes {
+        let manager = manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
+        let make = |dir: &Path| fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e));
+        make(&places.state)?;
+        places.close()?;
+        // Joining comes early: where the master does not let this PC in, there is no service.
+        identity(&places.state.join("worker").join("identity"), &args.enrol, Who::Worker).await?;
+        make(&places.programs)?;
+        let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
+        copy(&this, &places.program())?;
+        if let Some(config) = &args.config {
+            copy(config, &places.settings())?;
+        }
+        create(&manager, &places, words.clone())?;
+    }
+    let line: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let plan = Plan {
+        done: args.service.yes,
+        writes: [places.program(), places.state.clone()]
+            .into_iter()
+            .chain(args.config.map(|_| places.settings()))
+            .collect(),
+        removes: Vec::new(),
+        commands: vec![
+            format!("icacls {} /inheritance:r /grant:r {}", places.state.display(), MAY.join(" ")),
+            format!("create and start the service {} as {ACCOUNT}:", places.service),
+            format!("  {} {}", places.program().display(), line.join(" ")),
+        ],
+        service: places.service,
+    };
+    show(context, &plan)
+}
+
+/// Removes the service, with the identity, the cache and everything else of the worker.
+pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
+    let places = Places::of(args)?;
+    let there = [places.state.clone(), places.programs.clone()].into_iter().filter(|path| path.exists());
+    let plan = Plan {
+        done: args.yes,
+        writes: Vec::new(),
+        removes: there.collect(),
+        commands: vec![format!("stop and delete the service {}", places.service)],
+        service: places.service.clone(),
+    };
+    if args.yes {
+        delete(&places.service)?;
+        plan.removes.iter().try_for_each(|dir| remove(dir))?;
+    }
+    show(context, &plan)
+}
+
+fn show(context: &Context, plan: &Plan) -> Result<Exit, Failure> {
+    let text = || {
+        let paths = |word: &str, paths: &[PathBuf]| -> Vec<String> {
+            paths.iter().map(|path| format!("{word} {}\n", path.display())).collect()
+        };
+        let mut lines = [paths("write  ", &plan.writes), paths("remove ", &plan.removes)].concat();
+        lines.extend(plan.commands.iter().map(|command| format!("{command}\n")));
+        lines.concat()
+    };
+    context.out.show(plan, text, || vec![plan.service.clone()])?;
+    if !plan.done {
+        note("nothing was changed: --yes does it");
+    }
+    Ok(Exit::Well)
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::io(format!("cannot {what} {}", path.display()), error)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    // Installing again from the installed program is no reason to fail.
+    if from == to {
+        return Ok(());
+    }
+    fs::copy(from, to).map(|_| ()).map_err(|e| cannot("write", to, &e))
+}
+
+/// Removes a directory; a file that is still held for a moment is waited for.
+fn remove(dir: &Path) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE / 6;
+    loop {
+        match fs::remove_dir_all(dir) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if Instant::now() > deadline => return Err(cannot("remove", dir, &error)),
+            Err(_) => std::thread::sleep(LOOK_EVERY),
+        }
+    }
+}
+
+fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, Failure> {
+    ServiceManager::local_computer(None::<&str>, access)
+        .map_err(|e| refused("the service manager does not let us in", &e))
+}
+
+fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
+    let cause = match error {
+        windows_service::Error::Winapi(error) => error.to_string(),
+        other => other.to_string(),
+    };
+    Failure::new(Exit::Error, "service", what, "run this from a prompt that was started as administrator")
+        .because(cause)
+}
+
+fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsString>) -> Result<(), Failure> {
+    let name = OsString::from(&places.service);
+    let info = ServiceInfo {
+        display_name: format!("{} worker", places.service).into(),
+        name,
+        service_type: ServiceType::OWN_PROCESS,
+        start_type: ServiceStartType::AutoStart,
+        error_control: ServiceErrorControl::Normal,
+        executable_path: places.program(),
+        launch_arguments,
+        dependencies: Vec::new(),
+        account_name: Some(ACCOUNT.into()),
+        account_password: None,
+    };
+    let access = ServiceAccess::START | ServiceAccess::QUERY_STATUS | ServiceAccess::CHANGE_CONFIG;
+    let service = manager
+        .create_service(&info, access)
+        .map_err(|e| refused(format!("the service {} cannot be made; is it there already?", places.service), &e))?;
+    let again = ServiceAction { action_type: ServiceActionType::Restart, delay: AGAIN_AFTER };
+    let actions = ServiceFailureActions {
+        reset_period: ServiceFailureResetPeriod::After(A_DAY),
+        reboot_msg: None,
+        command: None,
+        actions: Some(vec![again]),
+    };
+    // What makes it nicer, and is no reason to go without.
+    for error in [
+        service.set_description("Runs tasks of the deskgrid while this PC's owner does not need it.").err(),
+        service.update_failure_actions(actions).err(),
+        service.set_failure_actions_on_non_crash_failures(true).err(),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        tracing::info!(%error, "a property of the service could not be set");
+    }
+    service.start::<OsString>(&[]).map_err(|e| refused("the service is made, but cannot be started", &e))?;
+    until(&service, ServiceState::Running)
+}
+
+/// Waits until the service is in this state.
+fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = service.query_status().map_err(|e| refused("the service does not say how it is", &e))?.current_state;
+        if now == state {
+            return Ok(());
+        }
+        if Instant::now() > deadline || (state == ServiceState::Running && now == ServiceState::Stopped) {
+            let what = format!("the service is {now:?}, not {state:?}");
+            return Err(Failure::new(Exit::Error, "service", what, "worker.log in its state directory says more"));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Stops and deletes the service; fine where there is none.
+fn delete(name: &str) -> Result<(), Failure> {
+    let code = |error: &windows_service::Error| match error {
+        windows_service::Error::Winapi(error) => error.raw_os_error(),
+        _ => None,
+    };
+    let access = ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE;
+    let service = match manager(ServiceManagerAccess::CONNECT)?.open_service(name, access) {
+        Err(error) if code(&error) == Some(NO_SUCH_SERVICE) => return Ok(()),
+        service => service.map_err(|e| refused(format!("the service {name} cannot be opened"), &e))?,
+    };
+    match service.stop() {
+        Err(error) if code(&error) != Some(NOT_ACTIVE) => return Err(refused("the service cannot be stopped", &error)),
+        _ => until(&service, ServiceState::Stopped)?,
+    }
+    service.delete().map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
+}
+
+/// What the service is to do: known to the program, while the service manager calls a function without it.
+struct Duty {
+    args: RunArgs,
+    dir: PathBuf,
+}
+
+static DUTY: OnceLock<Duty> = OnceLock::new();
+
+define_windows_service!(service_entry, service_main);
+
+/// Is the service until the service manager ends it.
+pub(super) fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
+    let name = args.service.clone();
+    let _ = DUTY.set(Duty { args, dir: context.state.worker() });
+    service_dispatcher::start(name, service_entry).map_err(|error| {
+        let hint = "this command is for the service manager: run deskgrid worker start, or worker install";
+        Failure { hint: hint.to_owned(), ..refused("this was not started as a service", &error) }
+    })?;
+    Ok(Exit::Well)
+}
+
+fn service_main(_: Vec<OsString>) {
+    let Some(duty) = DUTY.get() else { return };
+    let stop = Arc::new(Notify::new());
+    let told = Arc::clone(&stop);
+    let handler = move |control| match control {
+        ServiceControl::Stop | ServiceControl::Shutdown => {
+            told.notify_one();
+            ServiceControlHandlerResult::NoError
+        }
+        ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
+        _ => ServiceControlHandlerResult::NotImplemented,
+    };
+    let status = match service_control_handler::register(&duty.args.service, handler) {
+        Ok(status) => status,
+        Err(error) => return tracing::error!(%error, "the service manager does not take this service"),
+    };
+    let say = |current_state, exit_code| {
+        let controls_accepted = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN;
+        let said = status.set_service_status(ServiceStatus {
+            service_type: ServiceType::OWN_PROCESS,
+            current_state,
+            controls_accepted,
+            exit_code: ServiceExitCode::Win32(exit_code),
+            checkpoint: 0,
+            wait_hint: Duration::ZERO,
+            process_id: None,
+        });
+        if let Err(error) = said {
+            tracing::error!(%error, "the service manager does not listen");
+        }
+    };
+    say(ServiceState::Running, 0);
+    // The service manager's own thread has little room, and a panic on it would end the process without a word.
+    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || work(duty, &stop));
+    let worked = worker.map_err(|e| Failure::io("cannot start", &e)).and_then(|worker| {
+        let broken = |_| Failure::new(Exit::Error, "worker", "the worker broke off", "please report worker.log");
+        worker.join().map_err(broken).flatten()
+    });
+    let code = match worked {
+        Ok(()) => 0,
+        Err(failure) => {
+            tracing::error!("{}", failure.text());
+            1
+        }
+    };
+    say(ServiceState::Stopped, code);
+}
+
+fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
+    let mut config = duty.args.config.as_deref().map(worker::Config::load).transpose()?.unwrap_or_default();
+    config.slots = duty.args.slots.unwrap_or(config.slots);
+    let identity = link::Identity::load(&duty.dir.join("identity"))?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().map_err(|e| Failure::io("cannot start", &e))?;
+    runtime.block_on(worker::run(duty.dir.clone(), config, identity, stop.notified()))?;
+    Ok(())
+}

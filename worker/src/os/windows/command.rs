@@ -1,0 +1,97 @@
+//! What a launch means on Windows: which program file, with which arguments and environment; and why it failed, for
+//! people.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use windows_sys::Win32::Foundation::ERROR_BAD_EXE_FORMAT;
+
+use crate::os::Launch;
+
+/// What a program's name may leave out.
+const ENDINGS: [&str; 4] = ["exe", "com", "bat", "cmd"];
+/// What the system's own libraries look for in any environment.
+const SYSTEM: [&str; 8] = [
+    "SystemRoot",
+    "SystemDrive",
+    "windir",
+    "ComSpec",
+    "PATHEXT",
+    "NUMBER_OF_PROCESSORS",
+    "PROCESSOR_ARCHITECTURE",
+    "OS",
+];
+/// What programs here call a directory of their own, for what is asked of them as `TMPDIR` and `HOME`.
+const ALIASES: [(&str, &str); 3] = [("TEMP", "TMPDIR"), ("TMP", "TMPDIR"), ("USERPROFILE", "HOME")];
+
+/// The command, without its outputs, and its program file. The error is for people.
+pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
+    let dir = PathBuf::from(&launch.dir);
+    let name = launch.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
+    let program = find_program(name, &dir, value(launch, "PATH").unwrap_or(""))?;
+    let mut command = Command::new(&program);
+    command.args(&launch.argv[1..]).current_dir(&dir).env_clear();
+    command.envs(SYSTEM.iter().filter_map(|key| Some((*key, std::env::var_os(key)?))));
+    command.envs(ALIASES.iter().filter_map(|(key, as_in)| Some((*key, value(launch, as_in)?))));
+    command.envs(launch.env.iter().map(|(key, value)| (key, value)));
+    match &launch.stdin {
+        None => command.stdin(Stdio::null()),
+        Some(name) => {
+            let file = File::open(dir.join(name));
+            command.stdin(file.map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?)
+        }
+    };
+    Ok((command, program))
+}
+
+fn value<'a>(launch: &'a Launch, key: &str) -> Option<&'a str> {
+    launch.env.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| &**value)
+}
+
+/// Where the program is: below the attempt's directory (or where it says) if it has a slash of either kind, else in the
+/// command's own `PATH`.
+fn find_program(name: &str, dir: &Path, path: &str) -> Result<PathBuf, String> {
+    let here = dir.join(name.replace('/', r"\"));
+    if name.contains(['/', '\\']) {
+        return Ok(complete(&here).unwrap_or(here));
+    }
+    let places = std::env::split_paths(path).filter(|place| place.is_absolute());
+    places.filter_map(|place| complete(&place.join(name))).next().ok_or_else(|| {
+        let hint = if complete(&here).is_some() {
+            format!("; to run the input of that name, say `./{name}`")
+        } else {
+            String::new()
+        };
+        format!("program `{name}` not found in PATH ({path}){hint}")
+    })
+}
+
+/// The file itself where its name says that it is a program, else the first with an ending that says so, else itself.
+fn complete(file: &Path) -> Option<PathBuf> {
+    let says = file.extension().is_some_and(|end| ENDINGS.iter().any(|ending| end.eq_ignore_ascii_case(ending)));
+    let whole = Some(file.to_owned());
+    let others = ENDINGS.iter().map(|ending| file.with_added_extension(ending)).filter(|_| !says);
+    others.chain(whole).find(|file| file.is_file())
+}
+
+/// Why a command that was built did not start.
+pub(super) fn why_not(launch: &Launch, program: &Path, error: &io::Error) -> String {
+    let (name, dir) = (&launch.argv[0], Path::new(&launch.dir));
+    match error.kind() {
+        _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
+        _ if error.raw_os_error() == Some(ERROR_BAD_EXE_FORMAT as i32) => {
+            format!("program `{name}` is not a program of this system")
+        }
+        io::ErrorKind::NotFound if program.is_file() => {
+            format!("program `{name}` is there, but cannot be loaded: {error}")
+        }
+        io::ErrorKind::NotFound if program.starts_with(dir) => {
+            format!("program `{name}` does not exist below the attempt's directory")
+        }
+        io::ErrorKind::NotFound => format!("program `{name}` does not exist on this host"),
+        io::ErrorKind::InvalidInput => format!("an argument or variable does not do: {error}"),
+        _ => format!("program `{name}`: {error}"),
+    }
+}

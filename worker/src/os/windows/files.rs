@@ -1,0 +1,165 @@
+//! What the worker asks of files beyond what every system has alike. Rights are inherited from the worker's directory:
+//! see `link::files`.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use windows_sys::Win32::Storage::FileSystem::{FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT};
+
+/// Which file it is: when it was made and last written to, in the system's ticks. Two files with the same times are
+/// taken for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileId(u64, u64);
+
+/// Which file this is.
+pub(crate) fn id_of(meta: &Metadata) -> FileId {
+    FileId(meta.creation_time(), meta.last_write_time())
+}
+
+/// How many names the file has: one, as far as can be seen without opening it. A task can read whatever it could make
+/// a second name of.
+pub(crate) fn names_of(_meta: &Metadata) -> u64 {
+    1
+}
+
+/// How much disk it takes, in bytes: its length. A hole in it counts, too.
+pub(crate) fn disk_of(meta: &Metadata) -> u64 {
+    meta.len()
+}
+
+/// Whether its owner may execute the file: Windows goes by the name, and the mark is for systems that do not.
+pub(crate) fn is_executable(_meta: &Metadata) -> bool {
+    false
+}
+
+/// What it is, where it is neither a regular file nor a directory.
+pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
+    if meta.file_type().is_symlink() { "a symbolic link" } else { "a device" }
+}
+
+/// Reads exactly these bytes from this offset on.
+pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.seek_read(bytes, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => (bytes, offset) = (&mut bytes[count..], offset + count as u64),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all these bytes from this offset on.
+pub(crate) fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.seek_write(bytes, offset)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => (bytes, offset) = (&bytes[count..], offset + count as u64),
+        }
+    }
+    Ok(())
+}
+
+/// Makes a directory that was not there before.
+pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
+    fs::create_dir(dir)
+}
+
+/// Lets other accounts pass through a directory: no task has one here.
+pub(crate) fn let_through(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Makes a file that was not there before.
+pub(crate) fn create_private(path: &Path, _executable: bool) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// Opens a file for reading without following a link or junction anywhere below `dir`. A directory that is exchanged
+/// for one between the look and the opening is not noticed: nothing of the attempt runs any more where it matters.
+pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
+    let leads_elsewhere = |meta: &Metadata| meta.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0;
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "a link leads elsewhere");
+    let mut at: PathBuf = dir.to_owned();
+    for name in relative.parent().into_iter().flat_map(Path::components) {
+        at.push(name);
+        if leads_elsewhere(&fs::symlink_metadata(&at)?) {
+            return Err(refused());
+        }
+    }
+    at.push(relative.file_name().ok_or(io::ErrorKind::InvalidInput)?);
+    let file = OpenOptions::new().read(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(&at)?;
+    if leads_elsewhere(&file.metadata()?) { Err(refused()) } else { Ok(file) }
+}
+
+/// Makes everything in a tree removable: nothing that is marked read-only can be removed.
+pub(crate) fn open_up(root: &Path) {
+    let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            // Of the entry itself: links are not followed.
+            let Ok(meta) = entry.metadata() else { continue };
+            let mut rights = meta.permissions();
+            if rights.readonly() && !meta.file_type().is_symlink() {
+                #[allow(clippy::permissions_set_readonly_false)] // What it warns of is Unix's.
+                rights.set_readonly(false);
+                let _ = fs::set_permissions(entry.path(), rights);
+            }
+            if meta.is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+}
+
+/// Removes a directory with all that is in it, also what is marked read-only.
+pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(dir);
+            fs::remove_dir_all(dir)
+        }
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_marked_read_only_is_removed_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tree, file) = (dir.path().join("a"), dir.path().join("a/b/c"));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "x").unwrap();
+        let mut rights = fs::metadata(&file).unwrap().permissions();
+        rights.set_readonly(true);
+        fs::set_permissions(&file, rights).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn bytes_are_read_and_written_at_offsets_and_no_further() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        write_at(&file, b"0123456789", 0).unwrap();
+        write_at(&file, b"ab", 4).unwrap();
+        let mut bytes = [0; 4];
+        read_at(&file, &mut bytes, 3).unwrap();
+        assert_eq!(&bytes, b"3ab6");
+        assert_eq!(read_at(&file, &mut bytes, 8).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(fs::read(open_path(dir.path())).unwrap(), b"0123ab6789");
+    }
+
+    fn open_path(dir: &Path) -> PathBuf {
+        open_below(dir, Path::new("log")).unwrap();
+        dir.join("log")
+    }
+}

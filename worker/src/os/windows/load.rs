@@ -1,0 +1,69 @@
+//! How much processor time has passed, was used, and was used by this worker and its attempts.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::windows::io::OwnedHandle;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{job, sys};
+use crate::share::Load;
+
+/// The attempts' jobs, and what those used that are gone.
+struct Jobs {
+    next: u64,
+    alive: BTreeMap<u64, OwnedHandle>,
+    gone: Duration,
+}
+
+static JOBS: Mutex<Jobs> = Mutex::new(Jobs { next: 0, alive: BTreeMap::new(), gone: Duration::ZERO });
+
+/// Notes a new job, whose use is ours from now on; until [`leave`] with the number that this returns.
+pub(super) fn enter(job: &OwnedHandle) -> io::Result<u64> {
+    let job = job.try_clone()?;
+    let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    jobs.next += 1;
+    let number = jobs.next;
+    jobs.alive.insert(number, job);
+    Ok(number)
+}
+
+/// Notes that a job is gone, after it used this much. Nothing else keeps it alive.
+pub(super) fn leave(number: u64, used: Duration) {
+    let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    jobs.alive.remove(&number);
+    jobs.gone += used;
+}
+
+/// Looks now. Nothing where the system does not say.
+pub(crate) fn load() -> Option<Load> {
+    // Ours first: what is used in between would else be taken for nobody's.
+    let ours = {
+        let jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive: Duration = jobs.alive.values().map(|job| job::used(job).cpu).sum();
+        sys::own_cpu() + jobs.gone + alive
+    };
+    let (total, busy) = sys::processors()?;
+    Some(Load { total, busy, ours: u64::try_from(ours.as_nanos() / 100).unwrap_or(u64::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_process_computes_is_ours_and_passes() {
+        let before = load().unwrap();
+        let mut number = 1u64;
+        let after = loop {
+            number = (0..10_000_000)
+                .fold(number, |n, i| std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i));
+            let now = load().unwrap();
+            if now.ours >= before.ours + 500_000 {
+                break now;
+            }
+        };
+        assert!(after.total > before.total && after.busy >= before.busy, "{before:?} {after:?}");
+        assert!(after.busy <= after.total);
+    }
+}

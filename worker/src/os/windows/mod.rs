@@ -1,0 +1,220 @@
+//! Windows: a Job Object per attempt, which holds the whole tree whatever a process does, and dies with the worker.
+//!
+//! No helper process is needed: starting a program does not copy this one. The command is born suspended, put into its
+//! job, and only then let go. What Windows does not have: a polite request to end that every program understands, so
+//! [`Order::Terminate`] ends the tree at once; limits on the length of a file and on open files.
+
+pub(crate) mod account;
+mod command;
+pub(crate) mod files;
+mod job;
+mod load;
+mod pipe;
+pub mod sense;
+mod survey;
+mod sys;
+mod tree;
+mod watch;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::process::Child;
+use tokio::sync::Notify;
+
+use super::{Launch, Order, Report, Status};
+use job::Job;
+pub(crate) use load::load;
+pub use pipe::Output;
+#[cfg(test)]
+pub(crate) use pipe::pair;
+pub use survey::{Grounds, Survey};
+use sys::ProcessHandle;
+pub(crate) use sys::{awake, clock_and_memory, since_boot};
+use tree::Stilled;
+pub(crate) use watch::DirWatch;
+
+/// What the tasks' `PATH` is where the owner does not say.
+pub(crate) const TASK_PATH: &str = r"C:\Windows\System32;C:\Windows";
+
+/// Exit codes of processes that we ended; in a range that Windows leaves to programs, and ours alone.
+const KILLED: u32 = 0xE0DE_0009;
+const TERMINATED: u32 = 0xE0DE_000F;
+/// How long killed processes may take to end before they are looked for again.
+const DYING: Duration = Duration::from_millis(2);
+
+/// Starts commands.
+pub struct Launcher(());
+
+/// A command that was started, or could not be.
+pub struct Process {
+    state: State,
+    /// What it writes to its standard output, if that is kept.
+    pub stdout: Option<Output>,
+    /// What it writes to its standard error, if that is kept.
+    pub stderr: Option<Output>,
+}
+
+enum State {
+    NotStarted(String),
+    Running(Box<Running>),
+}
+
+struct Running {
+    main: Child,
+    process: ProcessHandle,
+    job: Job,
+    stilled: Mutex<Stilled>,
+    frozen: Notify,
+}
+
+impl Launcher {
+    /// Gets ready. Neither the program nor a place for control groups is needed here.
+    ///
+    /// # Errors
+    /// None on this system.
+    pub fn start(_program: PathBuf, _grounds: Grounds) -> io::Result<Self> {
+        sys::keep_standard_handles();
+        Ok(Self(()))
+    }
+
+    /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
+    ///
+    /// # Errors
+    /// If no pipe or job can be had. That the command itself does not start is a [`Report`].
+    pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
+        let ((stdout, out), (stderr, err)) = (pipe::output(keep_stdout).await?, pipe::output(keep_stderr).await?);
+        let job = Job::new(launch.limits)?;
+        let possible = survey::cannot(&launch.confines).map_or(Ok(()), Err);
+        let state = match possible.and_then(|()| command::build(launch)).and_then(|(command, program)| {
+            let mut command = tokio::process::Command::from(command);
+            let started = begin(command.stdout(out).stderr(err), &job);
+            started.map_err(|error| command::why_not(launch, &program, &error))
+        }) {
+            Err(why) => State::NotStarted(why),
+            Ok((main, process)) => {
+                let (stilled, frozen) = (Mutex::default(), Notify::new());
+                State::Running(Box::new(Running { main, process, job, stilled, frozen }))
+            }
+        };
+        Ok(Process { state, stdout, stderr })
+    }
+}
+
+/// Starts the command inside the job.
+fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child, ProcessHandle)> {
+    let child = command.creation_flags(sys::SUSPENDED_AND_IDLE).spawn()?;
+    // A process that has ended already has no handle: one that is suspended has.
+    let id = child.id().ok_or(io::ErrorKind::NotFound)?;
+    let process = sys::open(id)?;
+    if let Err(error) = job.take(&process).and_then(|()| sys::resume(&process)) {
+        sys::end(&process, KILLED);
+        return Err(error);
+    }
+    Ok((child, process))
+}
+
+impl Process {
+    /// Passes an order on. Orders after the end are of no effect.
+    pub fn order(&self, order: Order) {
+        let State::Running(running) = &self.state else { return };
+        let mut stilled = running.stilled.lock().unwrap_or_else(PoisonError::into_inner);
+        match order {
+            Order::Terminate => running.job.end(TERMINATED),
+            Order::Kill => running.job.end(KILLED),
+            Order::Freeze => {
+                let asked = Instant::now();
+                if stilled.freeze(&running.job) {
+                    tracing::debug!(took = ?asked.elapsed(), "a tree is frozen");
+                    running.frozen.notify_one();
+                }
+            }
+            Order::Thaw => stilled.thaw(),
+        }
+    }
+
+    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.
+    pub async fn report(&mut self) -> Report {
+        match &mut self.state {
+            State::NotStarted(why) => Report::NotStarted(why.clone()),
+            State::Running(running) => {
+                let status = tokio::select! {
+                    biased;
+                    () = running.frozen.notified() => return Report::Frozen,
+                    status = running.main.wait() => status,
+                };
+                let cpu = running.end_tree().await;
+                Report::Ended { status: status.map_or(Status::Signalled(9), told), cpu, over: None }
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Ends whatever the command left, until the system says that nothing is left.
+    async fn end_tree(&self) -> common::Span {
+        loop {
+            let used = self.job.used();
+            if used.processes == 0 {
+                // Wine counts no time for jobs; the command's own is known in any case.
+                return used.cpu.max(sys::cpu_of(&self.process)).into();
+            }
+            self.job.end(KILLED);
+            tokio::time::sleep(DYING).await;
+        }
+    }
+}
+
+/// How a command ended, told from its exit code: ours say that we ended it.
+fn told(status: std::process::ExitStatus) -> Status {
+    match status.code() {
+        Some(code) if code as u32 == KILLED => Status::Signalled(9),
+        Some(code) if code as u32 == TERMINATED => Status::Signalled(15),
+        Some(code) => Status::Exited(code),
+        None => Status::Signalled(9),
+    }
+}
+
+/// Lets a command write this many bytes before it is read again: never, pipes have their size from the start here.
+pub(crate) fn enlarge(_output: &Output, _bytes: usize) -> bool {
+    false
+}
+
+/// There is no spawner on this system, and nobody starts one.
+pub(crate) fn spawner_main() -> i32 {
+    1
+}
+
+/// The program that this is.
+pub(crate) fn this_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
+}
+
+/// The whole path of a directory. Not the form with `\\?\` in front, which many programs do not take for theirs.
+pub(crate) fn whole_path(dir: &std::path::Path) -> io::Result<PathBuf> {
+    std::path::absolute(dir)
+}
+
+/// Time that has passed for this thread. Windows counts a thread's processor time in steps of a 64th of a second, too
+/// coarse for what is measured with it: the quickest of several runs counts instead.
+pub(crate) fn thread_cpu() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+/// Whether this worker could give its tasks an account: never.
+pub(crate) fn is_root() -> bool {
+    false
+}
+
+/// The version of Landlock: there is none.
+pub(crate) fn landlock_version() -> u32 {
+    0
+}
+
+/// What tells this run of the host from every other: Windows has no such word that every version tells.
+pub(crate) fn boot_id() -> Option<uuid::Uuid> {
+    None
+}

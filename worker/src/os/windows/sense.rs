@@ -1,0 +1,131 @@
+//! What Windows says of the owner's use of the host, as plain values. What follows from them is not known here.
+
+use std::time::Duration;
+
+use super::sys;
+
+/// What the host runs on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Power {
+    /// Mains, or there is no battery.
+    Mains,
+    /// A battery with this charge, between 0 and 1, where that is known.
+    Battery(Option<f64>),
+    /// The system does not know.
+    Unknown,
+}
+
+/// The host's memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What programs could still have.
+    pub available: u64,
+}
+
+/// Processor time of all processors together since the host was started, in units of 100 ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Processors {
+    /// That has passed.
+    pub total: u64,
+    /// In which something ran.
+    pub busy: u64,
+}
+
+/// For how long nobody has touched keyboard or mouse, in the session that this process is part of. Nothing where that
+/// session has no desktop of a user's: a service can see nobody's input, and that is not the same as nobody's presence.
+pub fn idle() -> Option<Duration> {
+    if sys::session() == Some(0) {
+        return None;
+    }
+    let (last, now) = sys::last_input()?;
+    Some(between(last, now))
+}
+
+/// From one reading of the system's 32-bit count of milliseconds to another. The count begins anew every 49.7 days, and
+/// the time of the last input may even lie a little ahead of now: what looks like more than half of a round is such.
+fn between(last: u32, now: u32) -> Duration {
+    match now.wrapping_sub(last) {
+        passed if passed > 1 << 31 => Duration::ZERO,
+        passed => Duration::from_millis(passed.into()),
+    }
+}
+
+/// How busy the processors were; two looks give a share.
+pub fn processors() -> Option<Processors> {
+    sys::processors().map(|(total, busy)| Processors { total, busy })
+}
+
+/// What the host runs on.
+pub fn power() -> Power {
+    sys::power().map_or(Power::Unknown, |(line, flags, percent)| told(line, flags, percent))
+}
+
+/// What the system's three bytes mean.
+fn told(line: u8, flags: u8, percent: u8) -> Power {
+    const NO_BATTERY: u8 = 128;
+    const UNKNOWN: u8 = 255;
+    match line {
+        1 => Power::Mains,
+        _ if flags != UNKNOWN && flags & NO_BATTERY != 0 => Power::Mains,
+        0 => Power::Battery((percent <= 100).then(|| f64::from(percent) / 100.0)),
+        _ => Power::Unknown,
+    }
+}
+
+/// The host's memory, where the system says.
+pub fn memory() -> Option<Memory> {
+    sys::memory().map(|(total, available)| Memory { total, available })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_may_begin_anew_and_the_last_input_may_lie_ahead() {
+        let ms = Duration::from_millis;
+        assert_eq!(between(1_000, 4_000), ms(3_000));
+        assert_eq!(between(u32::MAX - 99, 400), ms(500), "the count began anew in between");
+        assert_eq!(between(4_001, 4_000), ms(0), "not monotonic");
+        assert_eq!(between(5, 5 + (1 << 31)), ms(1 << 31));
+        assert_eq!(between(4, 5 + (1 << 31)), ms(0));
+    }
+
+    #[test]
+    fn unknown_power_is_neither_mains_nor_battery() {
+        assert_eq!(told(1, 8, 50), Power::Mains);
+        assert_eq!(told(0, 2, 30), Power::Battery(Some(0.3)));
+        assert_eq!(told(0, 255, 255), Power::Battery(None));
+        assert_eq!(told(255, 128, 255), Power::Mains, "no battery at all");
+        assert_eq!(told(255, 255, 255), Power::Unknown);
+    }
+
+    #[test]
+    fn the_host_has_memory_and_processors() {
+        let memory = memory().unwrap();
+        assert!(memory.available > 0 && memory.available <= memory.total, "{memory:?}");
+        let processors = processors().unwrap();
+        assert!(processors.total > 0 && processors.busy <= processors.total, "{processors:?}");
+    }
+
+    #[test]
+    fn idle_time_counts_up_and_input_resets_it() {
+        let Some(first) = idle() else {
+            println!("skipped: this session has no desktop, so it has no input");
+            return;
+        };
+        let until = |wanted: &dyn Fn(Duration) -> bool| {
+            let start = std::time::Instant::now();
+            while !wanted(idle().unwrap()) {
+                assert!(start.elapsed() < Duration::from_secs(60), "idle for {:?}", idle());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        until(&|now| now >= first + Duration::from_millis(800));
+        let before = idle().unwrap();
+        sys::nudge_mouse();
+        until(&|now| now < before);
+    }
+}

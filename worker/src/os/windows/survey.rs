@@ -1,0 +1,85 @@
+//! What Windows has of what other systems offer to hold tasks with: a Job Object, always, and so nothing to look for, to
+//! make beforehand, or to remove. There are no levels of confinement above the first.
+
+use std::io;
+use std::path::Path;
+
+use common::host::Confinement;
+
+use crate::os::{Confines, Freezer};
+
+/// Where attempts are held: jobs need no place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grounds(());
+
+impl Grounds {
+    /// The way in which trees are frozen there.
+    pub fn freezer(&self) -> Freezer {
+        Freezer::Signals
+    }
+
+    /// Whether the memory of an attempt is limited as a whole.
+    pub fn limits_memory(&self) -> bool {
+        true
+    }
+
+    /// Whether the processes of an attempt are counted.
+    pub fn limits_processes(&self) -> bool {
+        true
+    }
+}
+
+/// What there is to hold attempts with.
+#[derive(Debug)]
+pub struct Survey(());
+
+impl Survey {
+    /// Looks; there is nothing to see.
+    pub fn make(_key: &str) -> Self {
+        Self(())
+    }
+
+    /// Why the memory of an attempt cannot be limited as a whole.
+    pub fn why_no_memory(&self) -> Option<String> {
+        None
+    }
+
+    /// Why the processes of an attempt cannot be counted.
+    pub fn why_no_processes(&self) -> Option<String> {
+        None
+    }
+
+    /// Where attempts are held that are frozen in this way. Suspending every process of a job, until a look finds none that
+    /// is not, stands for what other systems do with signals.
+    ///
+    /// # Errors
+    /// Says why this way is not there.
+    pub fn grounds(&self, freezer: Freezer) -> Result<Grounds, String> {
+        match freezer {
+            Freezer::Signals => Ok(Grounds(())),
+            Freezer::Cgroup2 | Freezer::Cgroup1 => Err("Windows has no control groups".to_owned()),
+        }
+    }
+
+    /// Ends what an earlier worker left: its jobs ended with it.
+    ///
+    /// # Errors
+    /// None on this system.
+    pub fn replace(&self, _record: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Gives up what is not used.
+    pub fn narrow(&self, _grounds: &Grounds) {}
+
+    /// Removes what was made.
+    pub fn remove(&self) {}
+}
+
+/// Why an attempt cannot be kept away from what it is to be kept away from.
+pub(super) fn cannot(confines: &Confines) -> Option<String> {
+    match confines.level {
+        Confinement::Process => None,
+        level => Some(format!("the level `{level}` is not to be had on Windows")),
+    }
+}

@@ -1,0 +1,57 @@
+//! Stopping every process of a job, and letting them all go on.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::job::Job;
+use super::sys::{self, ProcessHandle};
+
+/// How long to try to bring a tree to rest: enough for one that grows, short against an owner's patience.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a process that cannot be stopped, as it ends just now, may take to be gone from the list.
+const SETTLE: Duration = Duration::from_millis(1);
+
+/// The processes that we stopped. A handle that is held keeps its process's number from being given to another.
+#[derive(Debug, Default)]
+pub(super) struct Stilled(BTreeMap<u32, ProcessHandle>);
+
+impl Stilled {
+    /// Stops every process of the job, until a look finds none that was not stopped: a stopped one starts no other.
+    pub(super) fn freeze(&mut self, job: &Job) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let Ok(members) = job.members() else { return false };
+            let (mut news, mut failed) = (false, false);
+            for id in members {
+                if self.0.contains_key(&id) {
+                    continue;
+                }
+                match sys::open(id).and_then(|process| sys::suspend(&process).map(|()| process)) {
+                    Ok(process) => {
+                        self.0.insert(id, process);
+                        news = true;
+                    }
+                    Err(_) => failed = true,
+                }
+            }
+            if !news && !failed {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            if !news {
+                thread::sleep(SETTLE);
+            }
+        }
+    }
+
+    /// Lets every process that we stopped go on.
+    pub(super) fn thaw(&mut self) {
+        for process in std::mem::take(&mut self.0).into_values() {
+            // One that was ended meanwhile needs nothing.
+            let _ = sys::resume(&process);
+        }
+    }
+}

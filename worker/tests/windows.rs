@@ -1,0 +1,286 @@
+//! Process trees on Windows: that nothing of an attempt is left, that a frozen one rests, and what comes back of it.
+//! The commands are this same program, called for one of the parts below.
+#![cfg(windows)]
+#![allow(clippy::unwrap_used)] // A test's panic is its message.
+
+use std::fs;
+use std::future::Future;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncReadExt;
+use worker::os::{Confines, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status};
+
+/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Which part this program is to play as a command.
+const PART: &str = "PART";
+
+/// Not a test of its own: what the commands of the tests do.
+#[test]
+#[ignore = "played by the commands of the other tests"]
+fn part() {
+    let Ok(part) = std::env::var(PART) else { return };
+    match &*part {
+        "count" => count(),
+        "parent" => {
+            let child =
+                me(&mut std::process::Command::new(std::env::current_exe().unwrap())).env(PART, "count").spawn();
+            child.unwrap().wait().unwrap();
+        }
+        "leaver" => {
+            me(&mut std::process::Command::new(std::env::current_exe().unwrap())).env(PART, "count").spawn().unwrap();
+            until_blocking(|| fs::exists("counter").unwrap());
+            std::process::exit(7);
+        }
+        "speak" => {
+            print!("said");
+            eprint!("complained");
+            let mut given = String::new();
+            std::io::Read::read_to_string(&mut std::io::stdin(), &mut given).unwrap();
+            fs::write("given", given).unwrap();
+            let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+            fs::write("environment", names.join(" ")).unwrap();
+            std::process::exit(3);
+        }
+        "work" => {
+            let mut number = 1_u64;
+            for i in 0..200_000_000_u64 {
+                number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005) + i);
+            }
+            fs::write("done", number.to_string()).unwrap();
+            std::process::exit(0);
+        }
+        // As the worker that is killed.
+        "host" => tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let dir = PathBuf::from(std::env::var_os("DIR").unwrap());
+            let mut process = Launcher::start(PathBuf::new(), Grounds::default())
+                .unwrap()
+                .launch(&launch(&dir, "parent"), false, false)
+                .await;
+            end(process.as_mut().unwrap()).await;
+        }),
+        other => panic!("there is no part {other}"),
+    }
+}
+
+/// Counts in a file, until it is killed.
+fn count() {
+    let mut file = fs::File::create("counter").unwrap();
+    loop {
+        file.write_all(b".").unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn me(command: &mut std::process::Command) -> &mut std::process::Command {
+    command.args(ARGS)
+}
+
+const ARGS: [&str; 4] = ["part", "--exact", "--ignored", "--nocapture"];
+
+fn launch(dir: &std::path::Path, part: &str) -> Launch {
+    let exe = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+    Launch {
+        argv: std::iter::once(exe).chain(ARGS.map(str::to_owned)).collect(),
+        env: vec![(PART.to_owned(), part.to_owned()), ("HOME".to_owned(), dir.to_str().unwrap().to_owned())],
+        dir: dir.as_os_str().to_owned(),
+        stdin: None,
+        limits: Limits::default(),
+        confines: Confines::default(),
+    }
+}
+
+struct Bench {
+    launcher: Launcher,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            launcher: Launcher::start(PathBuf::new(), Grounds::default()).unwrap(),
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    async fn start(&self, part: &str) -> Process {
+        self.launcher.launch(&launch(self.dir.path(), part), true, true).await.unwrap()
+    }
+
+    fn counted(&self) -> u64 {
+        fs::metadata(self.dir.path().join("counter")).map_or(0, |meta| meta.len())
+    }
+
+    /// Waits until the counter has gone on.
+    async fn goes_on(&self) {
+        let then = self.counted();
+        until(|| self.counted() > then).await;
+    }
+
+    /// Nothing counts any more: no later moment can be different, this one is only to catch what still does.
+    async fn rests(&self) {
+        let then = self.counted();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(self.counted(), then);
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
+}
+
+async fn until(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn until_blocking(mut happened: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+async fn end(process: &mut Process) -> Report {
+    loop {
+        match within(process.report()).await {
+            Report::Frozen => {}
+            report => return report,
+        }
+    }
+}
+
+async fn status(process: &mut Process) -> Status {
+    match end(process).await {
+        Report::Ended { status, .. } => status,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn exit_code_streams_input_and_environment_are_the_commands() {
+    let bench = Bench::new();
+    fs::write(bench.dir.path().join("in"), "some input").unwrap();
+    let mut launch = launch(bench.dir.path(), "speak");
+    launch.stdin = Some("in".to_owned());
+    let mut process = bench.launcher.launch(&launch, true, true).await.unwrap();
+    let (mut out, mut err) = (String::new(), String::new());
+    within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
+    within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
+    assert_eq!(status(&mut process).await, Status::Exited(3));
+    assert!(out.ends_with("said") && err.ends_with("complained"), "{out} {err}");
+    assert_eq!(fs::read_to_string(bench.dir.path().join("given")).unwrap(), "some input");
+    let names = fs::read_to_string(bench.dir.path().join("environment")).unwrap().to_uppercase();
+    assert!(names.contains("SYSTEMROOT") && names.contains("USERPROFILE"), "{names}");
+    assert!(!names.contains("CARGO"), "nothing of the worker's own: {names}");
+}
+
+#[tokio::test]
+async fn processor_time_comes_back() {
+    let bench = Bench::new();
+    let mut process = bench.start("work").await;
+    let Report::Ended { status, cpu, .. } = end(&mut process).await else { panic!() };
+    assert_eq!(status, Status::Exited(0));
+    assert!(cpu.secs() > 0.01 && cpu.secs() < 100.0, "{cpu}");
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_ends_with_it() {
+    let bench = Bench::new();
+    let mut process = bench.start("leaver").await;
+    assert_eq!(status(&mut process).await, Status::Exited(7));
+    bench.rests().await;
+}
+
+#[tokio::test]
+async fn a_grandchild_is_killed_with_the_job() {
+    for (order, expected) in [(Order::Kill, Status::Signalled(9)), (Order::Terminate, Status::Signalled(15))] {
+        let bench = Bench::new();
+        let mut process = bench.start("parent").await;
+        bench.goes_on().await;
+        process.order(order);
+        assert_eq!(status(&mut process).await, expected);
+        bench.rests().await;
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
+    let bench = Bench::new();
+    let mut process = bench.start("parent").await;
+    bench.goes_on().await;
+    for _ in 0..3 {
+        process.order(Order::Freeze);
+        assert_eq!(within(process.report()).await, Report::Frozen);
+        bench.rests().await;
+        process.order(Order::Thaw);
+        bench.goes_on().await;
+    }
+    process.order(Order::Freeze);
+    assert_eq!(within(process.report()).await, Report::Frozen);
+    process.order(Order::Kill);
+    assert_eq!(status(&mut process).await, Status::Signalled(9), "a frozen tree can be killed as it is");
+    bench.rests().await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_nobody_holds_any_more_ends() {
+    let bench = Bench::new();
+    let process = bench.start("parent").await;
+    bench.goes_on().await;
+    drop(process);
+    bench.rests().await;
+}
+
+#[tokio::test]
+async fn tasks_die_with_a_killed_worker() {
+    let bench = Bench::new();
+    let mut host = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut host = me(&mut host).env(PART, "host").env("DIR", bench.dir.path()).spawn().unwrap();
+    bench.goes_on().await;
+    host.kill().unwrap();
+    host.wait().unwrap();
+    bench.rests().await;
+}
+
+#[tokio::test]
+async fn what_cannot_start_says_why() {
+    let bench = Bench::new();
+    fs::write(bench.dir.path().join("noise.exe"), "\x01\x02\x03").unwrap();
+    for (program, words) in [
+        ("no-such-program", r"`no-such-program` not found in PATH (C:\windows\system32)"),
+        ("noise", "say `./noise`"),
+        ("./nothing", "`./nothing` does not exist below"),
+        (r"C:\no\such\program", "does not exist on this host"),
+        ("./noise", "not a program of this system"),
+        ("", "the command is empty"),
+    ] {
+        let mut launch = launch(bench.dir.path(), "none");
+        launch.argv = vec![program.to_owned()];
+        launch.env.push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
+        let mut process = bench.launcher.launch(&launch, false, false).await.unwrap();
+        let report = end(&mut process).await;
+        assert!(matches!(&report, Report::NotStarted(why) if why.contains(words)), "{program}: {report:?}");
+    }
+    let mut launch = launch(bench.dir.path(), "none");
+    launch.dir.push(r"\gone");
+    let report = end(&mut bench.launcher.launch(&launch, false, false).await.unwrap()).await;
+    assert!(matches!(&report, Report::NotStarted(why) if why.contains("directory")), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_command_of_the_system_is_found_in_the_tasks_path() {
+    let bench = Bench::new();
+    let mut launch = launch(bench.dir.path(), "none");
+    launch.argv = ["cmd", "/c", "echo here> file& exit 5"].map(str::to_owned).to_vec();
+    launch.env.push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
+    let mut process = bench.launcher.launch(&launch, true, false).await.unwrap();
+    assert_eq!(status(&mut process).await, Status::Exited(5));
+    assert_eq!(fs::read_to_string(bench.dir.path().join("file")).unwrap().trim_end(), "here");
+}
