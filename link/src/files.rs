@@ -8,8 +8,8 @@ use std::path::Path;
 #[cfg_attr(not(windows), path = "files/unix.rs")]
 mod rights;
 
-pub(crate) use rights::{free_bytes, sync_file};
-pub use rights::{is_private, private_dir, sync_dir};
+pub(crate) use rights::sync_file;
+pub use rights::{free_bytes, is_private, private_dir, sync_dir};
 
 /// Writes a file that is there whole or not at all, also after a power loss. `mode` are its permissions, where the
 /// system has such.

@@ -59,7 +59,7 @@ fn nothing() -> SensorsConfig {
 }
 
 fn only(config: &SensorsConfig) -> Box<dyn Sensor> {
-    let mut sensors = all(config, Path::new("/nonexistent"));
+    let mut sensors = all(config);
     assert_eq!(sensors.len(), 1);
     sensors.pop().unwrap()
 }

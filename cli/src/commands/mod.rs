@@ -39,6 +39,7 @@ pub(crate) struct Context {
     /// Where state lies.
     pub state: StateDir,
     /// Where the user says that it lies, if he does.
+    #[cfg(unix)]
     pub given_dir: Option<std::path::PathBuf>,
     /// How to print.
     pub out: Output,
@@ -58,7 +59,12 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     }
     logs::start(&global, serving);
     let state = StateDir::find(global.dir.as_deref())?;
-    let context = Context { state, out: Output::new(&global), given_dir: global.dir };
+    let context = Context {
+        state,
+        out: Output::new(&global),
+        #[cfg(unix)]
+        given_dir: global.dir,
+    };
     let runtime = runtime(&command)?;
     let result = runtime.block_on(dispatch(&context, command));
     // A thread that still reads a terminal or a slow disk must not hold up the end.

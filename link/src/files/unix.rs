@@ -43,7 +43,7 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
 }
 
 /// How many bytes we can still write to the file system of this directory.
-pub(crate) fn free_bytes(dir: &Path) -> io::Result<u64> {
+pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stats = rustix::fs::statvfs(dir)?;
     Ok(stats.f_bavail.saturating_mul(stats.f_frsize))
 }

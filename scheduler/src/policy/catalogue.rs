@@ -14,10 +14,10 @@ static CATALOGUE: &[Policy] = &[
         summary: "Tasks to the hosts that will be done soonest, busy ones included; copies to idle hosts where that is \
                   expected to bring the end of the job forward by enough.",
         placement: Placement::Lookahead,
-        replication: Replication::Gain(Gain { copies_max: 0.13 }),
+        replication: Replication::Gain(Gain { copies_max: 0.125 }),
         parameters: &[Parameter {
             name: "copies_max",
-            default: "0.13",
+            default: "0.125",
             meaning: "copies per task that a job may start, on average over jobs; prices are learned to keep to it",
         }],
         ..BASE

@@ -56,6 +56,7 @@ use common::host::Confinement;
 use serde::{Deserialize, Serialize};
 
 /// Processor time since the host was started, in the system's ticks, of all processors together.
+#[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     /// How many processors.

@@ -28,7 +28,7 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
 
 /// What each sensor sees now.
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
-    let (all, patience) = (sensors::all(&config.sensors, Path::new("")), config.sensors.patience());
+    let (all, patience) = (sensors::all(&config.sensors), config.sensors.patience());
     let views = tokio::task::spawn_blocking(move || sensors::look(all, patience)).await.unwrap_or_default();
     if views.is_empty() {
         return vec![Finding::wrong(
@@ -95,8 +95,8 @@ fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<Strin
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
     let there: Option<PathBuf> = state.root().ancestors().find(|dir| dir.is_dir()).map(Path::to_owned);
     let Some(dir) = there else { return Vec::new() };
-    match rustix::fs::statvfs(&dir) {
-        Ok(disk) => vec![room(&dir, disk.f_bavail * disk.f_frsize)],
+    match link::files::free_bytes(&dir) {
+        Ok(free) => vec![room(&dir, free)],
         Err(error) => {
             let what = format!("cannot tell how much room {} has: {error}", dir.display());
             vec![Finding::wrong("disk", what, "check that the directory can be read")]

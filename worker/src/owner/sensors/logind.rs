@@ -35,8 +35,8 @@ pub(super) struct Logind {
     unseen: Unseen,
     /// Where this host's own input comes from, for those who look at it.
     watched: Vec<PathBuf>,
-    /// Drives the connection, within this sensor's own thread.
-    runtime: io::Result<Runtime>,
+    /// Drives the connection, within this sensor's own thread: made there when it first looks.
+    runtime: Option<Runtime>,
     connection: Option<Connection>,
     /// The last sign of a person so far, also of sessions that have ended, in microseconds since 1970.
     last: u64,
@@ -54,14 +54,18 @@ impl Logind {
                 .into_iter()
                 .flatten()
                 .collect(),
-            runtime: Builder::new_current_thread().enable_all().build(),
+            runtime: None,
             connection: None,
             last: now.saturating_sub(os::since_boot().0),
         }
     }
 
     fn look(&mut self) -> zbus::Result<Vec<Session>> {
-        let Ok(runtime) = &self.runtime else { return Err(zbus::Error::Unsupported) };
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => Builder::new_current_thread().enable_all().build()?,
+        };
+        let runtime = &*self.runtime.insert(runtime);
         let connection = match &self.connection {
             Some(connection) => connection,
             None => self.connection.insert(runtime.block_on(open(&self.bus))?),
@@ -115,7 +119,7 @@ impl Sensor for Logind {
     fn wait(&mut self, pause: Duration) {
         let pause = self.every.max(pause);
         match (&self.runtime, &self.connection) {
-            (Ok(runtime), Some(connection)) => runtime.block_on(async {
+            (Some(runtime), Some(connection)) => runtime.block_on(async {
                 let news = tokio::time::timeout(pause, connection.monitor_activity());
                 let _ = tokio::join!(news, tokio::time::sleep(SETTLE));
             }),

@@ -15,11 +15,12 @@ mod power;
 #[cfg(target_os = "linux")]
 mod programs;
 mod watch;
+#[cfg(windows)]
+mod windows;
 mod words;
 #[cfg(target_os = "linux")]
 mod x11;
 
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -47,9 +48,9 @@ pub trait Sensor: Send + 'static {
     }
 }
 
-/// Every sensor that the owner did not switch off. `dir` is the worker's own directory. Nothing is looked at yet.
+/// Every sensor that the owner did not switch off. Nothing is looked at yet.
 #[cfg(target_os = "linux")]
-pub fn all(config: &SensorsConfig, _dir: &Path) -> Vec<Box<dyn Sensor>> {
+pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
     if config.evdev == Use::Auto {
         sensors.push(Box::new(evdev::Evdev::new(config)));
@@ -75,8 +76,8 @@ pub fn all(config: &SensorsConfig, _dir: &Path) -> Vec<Box<dyn Sensor>> {
     sensors
 }
 
-/// Every sensor that the owner did not switch off: none is written for this system.
-#[cfg(not(target_os = "linux"))]
-pub fn all(_config: &SensorsConfig, _dir: &Path) -> Vec<Box<dyn Sensor>> {
-    Vec::new()
+/// Every sensor that the owner did not switch off. Nothing is looked at yet.
+#[cfg(windows)]
+pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
+    windows::all(config)
 }
