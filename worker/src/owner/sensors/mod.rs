@@ -1,4 +1,4 @@
-//! What looks for the owner: each sensor looks at one thing, from a thread of its own ([`watch`]), and says what it saw.
+//! What looks for the owner: each sensor looks at one thing, from a thread of its own (`watch`), and says what it saw.
 //! What is not here: what follows from what was seen, which is the policy's.
 
 mod config;
