@@ -145,8 +145,12 @@ impl Kept {
         }
         let new = self.path.with_extension("new");
         fs::write(&new, &bytes)?;
-        fs::rename(&new, &self.path)?;
-        self.file = OpenOptions::new().append(true).open(&self.path)?;
+        // The old one is closed first: not every system replaces a file that is open.
+        self.file = OpenOptions::new().append(true).open(&new)?;
+        if let Err(error) = fs::rename(&new, &self.path) {
+            self.file = OpenOptions::new().append(true).open(&self.path)?;
+            return Err(error);
+        }
         self.bytes = bytes.len() as u64;
         Ok(())
     }
