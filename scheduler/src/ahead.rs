@@ -38,6 +38,8 @@ const ENDGAME_PRICE: f64 = 0.25;
 /// planned end, so that it can choose among them.
 const RESERVE: f64 = 1.05;
 const SLACK: f64 = 1.05;
+/// The same where tasks keep their state: a bad host costs them little, so they are less choosy.
+const SLACK_WITH_STATE: f64 = 1.1;
 /// Hosts that are busy for so much longer, as a part of a task's time on a mean host, are chosen among as if they were
 /// ready.
 const SOON: f64 = 0.1;
@@ -80,10 +82,11 @@ impl<'a> Starter<'a> {
         let waiting = job.waiting();
         let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(job, work_s);
-        let end_s = 1.0 + SLACK * self.queue_end_s(job, work_s, &slots);
+        let slack = if job.rules.checkpoint { SLACK_WITH_STATE } else { SLACK };
+        let end_s = 1.0 + slack * self.queue_end_s(job, work_s, &slots);
         let good = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| (slot.host, 0.0));
         let mut good: Vec<(HostId, f64)> = good.collect();
-        if !good.is_empty() && waiting <= self.hosts.index.usable_slots {
+        if !good.is_empty() && !job.rules.checkpoint && waiting <= self.hosts.index.usable_slots {
             good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
         }
         if good.len() as u64 > waiting {
