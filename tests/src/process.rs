@@ -208,3 +208,18 @@ pub fn clean(name: &str, temp: &Path) -> Command {
     command.env("TMPDIR", OsStr::new(temp)).env("HOME", temp).env("RUST_BACKTRACE", "0");
     command
 }
+
+/// Builds the program as it is released.
+///
+/// # Panics
+/// If it does not build.
+pub fn build_release() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
+    // What cargo says to this program would make it build half of the libraries again.
+    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
+        command.env_remove(name);
+    }
+    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
+}

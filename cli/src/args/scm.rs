@@ -4,25 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::serve::Enrol;
-
-/// `deskgrid worker install`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct InstallArgs {
-    /// How to join, unless this PC has joined before.
-    #[command(flatten)]
-    pub enrol: Enrol,
-    /// How many tasks at a time [default: as the settings say]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
-    pub slots: Option<u32>,
-    /// A TOML file with the owner's settings; a copy of it is installed
-    #[arg(long, value_name = "F")]
-    pub config: Option<PathBuf>,
-    /// Which service.
-    #[command(flatten)]
-    pub service: ServiceArgs,
-}
-
 /// Which service it is, and whether to touch it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServiceArgs {

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use clap::{Args, Subcommand};
 use common::token::{JoinToken, Role};
 
+#[cfg(windows)]
+use super::scm::ServiceArgs;
 use super::value::Dur;
 
 /// `deskgrid demo`.
@@ -143,11 +145,11 @@ Examples:
   deskgrid worker install                     shows what it would do, changes nothing
   deskgrid worker install --master grid.example.org:7411 --join dg1.3.9f... --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
-    Install(Box<super::scm::InstallArgs>),
+    Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
     #[cfg(windows)]
     #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  deskgrid worker uninstall --yes")]
-    Uninstall(super::scm::ServiceArgs),
+    Uninstall(ServiceArgs),
     /// Be the service; for nobody but the service manager
     #[cfg(windows)]
     #[command(hide = true, after_help = "Example:\n  deskgrid worker install makes a service that calls this")]
@@ -155,7 +157,6 @@ The same command, as administrator, on every PC: a token made with --uses 100 le
 }
 
 /// `deskgrid worker install`.
-#[cfg(unix)]
 #[derive(Debug, Clone, Args)]
 pub(crate) struct InstallArgs {
     /// How to join, unless this PC has joined before.
@@ -167,7 +168,7 @@ pub(crate) struct InstallArgs {
     /// A TOML file with the owner's settings; a copy of it is installed
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
-    /// Whose service.
+    /// Which service.
     #[command(flatten)]
     pub service: ServiceArgs,
 }

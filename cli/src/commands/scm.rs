@@ -21,7 +21,8 @@ use windows_service::{define_windows_service, service_dispatcher};
 
 use super::Context;
 use super::login::{Who, identity};
-use crate::args::scm::{InstallArgs, RunArgs, ServiceArgs};
+use crate::args::scm::{RunArgs, ServiceArgs};
+use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::Grid;
@@ -20,7 +19,7 @@ fn main() {
     let minutes = args.iter().position(|a| a == "--minutes").and_then(|at| args.get(at + 1)?.parse().ok());
     let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(10.0));
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        build();
+        tests::build_release();
     }
     let mut grid = Grid::with_master("");
     grid.worker("idle").slots(2).start();
@@ -49,17 +48,6 @@ fn main() {
     println!("\nOver {passed:.0} s; promised are {:.1} % and {}.", 100.0 * MOST_CPU, mib(MOST_MEMORY));
     let kept = cpu_s / passed <= MOST_CPU && memory <= MOST_MEMORY;
     println!("The promise is {}.", if kept { "kept" } else { "not kept" });
-}
-
-fn build() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
-    // What cargo says to this program would make it build half of the libraries again.
-    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
-        command.env_remove(name);
-    }
-    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
 }
 
 fn mib(bytes: u64) -> String {

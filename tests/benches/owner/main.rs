@@ -7,8 +7,6 @@ mod loss;
 mod press;
 mod task;
 
-use std::process::Command;
-
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     if task::is_asked(&args) {
@@ -18,7 +16,7 @@ fn main() {
         args.iter().position(|a| a == name).and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(usual)
     };
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
-        build();
+        tests::build_release();
     }
     match number("--presses", 200) {
         0 => {}
@@ -28,17 +26,6 @@ fn main() {
         0 => {}
         rounds => loss::measure(rounds),
     }
-}
-
-fn build() {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
-    // What cargo says to this program would make it build half of the libraries again.
-    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
-        command.env_remove(name);
-    }
-    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
 }
 
 /// The value below which the part `share` of the sorted values lies.
