@@ -1,4 +1,5 @@
-//! QUIC endpoints and connections with deskgrid's settings.
+//! QUIC endpoints and connections with deskgrid's settings: over UDP, and where that does not get through, through a
+//! tunnel of TCP ([`crate::tunnel`]).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +13,13 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::Identity;
-use crate::tls;
+use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long UDP has the field to itself before TCP is tried beside it; and where somebody waits in front of it.
+const HEAD_START: Duration = Duration::from_secs(3);
+const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 /// How long a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
@@ -71,12 +75,34 @@ fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-/// The master's endpoint. `seed` is kept over restarts, so that a peer of the process before is told at once that its
-/// connection is gone, instead of waiting for its idle timeout.
+/// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process before is told at once that
+/// its connection is gone, instead of waiting for its idle timeout.
 ///
 /// # Errors
 /// If the TLS settings are unfit for QUIC, or the address cannot be bound.
 pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+    let (config, server) = serving(tls, seed)?;
+    let bind = || {
+        let socket = std::net::UdpSocket::bind(address)?;
+        Endpoint::new(config, Some(server), socket, runtime()?)
+    };
+    bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+}
+
+/// The master's endpoint for those whom UDP does not reach: on TCP.
+///
+/// # Errors
+/// As for [`listen`].
+pub async fn listen_tcp(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+    let (config, server) = serving(tls, seed)?;
+    let bind = async {
+        let socket = tunnel::serve(tokio::net::TcpListener::bind(address).await?)?;
+        Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)
+    };
+    bind.await.map_err(LinkError::file("cannot listen on TCP", address.to_string()))
+}
+
+fn serving(tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
     let crypto = QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     server.transport_config(transport(KEEP_ALIVE));
@@ -85,11 +111,7 @@ pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) ->
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let mut config = EndpointConfig::new(Arc::new(reset_key));
     config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key)));
-    let bind = || {
-        let socket = std::net::UdpSocket::bind(address)?;
-        Endpoint::new(config, Some(server), socket, runtime()?)
-    };
-    bind().map_err(LinkError::file("cannot listen on", address.to_string()))
+    Ok((config, server))
 }
 
 /// What endpoints run on.
@@ -101,53 +123,161 @@ fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
     Ok(Arc::new(quinn::TokioRuntime))
 }
 
+/// What carries a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// UDP, as QUIC is meant to be.
+    Udp,
+    /// A tunnel of TCP, since UDP gets no answer.
+    Tcp,
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Way::Udp => "UDP",
+            Way::Tcp => "TCP",
+        })
+    }
+}
+
 /// A connection to the master.
 #[derive(Debug, Clone)]
 pub struct Connection {
     quic: quinn::Connection,
     // The endpoint lives as long as its connection.
     endpoint: Endpoint,
+    way: Way,
 }
 
-/// Connects to the identity's master, both ends authenticated. The master may still refuse: a worker has joined, and a
-/// client is let in, only with the master's `Welcome`.
+/// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets no answer for some
+/// seconds. The master may still refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
 ///
 /// # Errors
-/// If nothing answers within five seconds, or what answers is not the identity's master.
+/// If nothing answers within some seconds, or what answers is not the identity's master.
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
-    let keep_alive = if purpose == Purpose::Client { CLIENT_KEEP_ALIVE } else { KEEP_ALIVE };
-    connect_with(&identity.link.master, tls::client_config(identity, purpose.alpn())?, keep_alive).await
+    let client = purpose == Purpose::Client;
+    let (keep_alive, head_start) =
+        if client { (CLIENT_KEEP_ALIVE, CLIENT_HEAD_START) } else { (KEEP_ALIVE, HEAD_START) };
+    let caller = Caller::new(&identity.link.master, tls::client_config(identity, purpose.alpn())?, keep_alive)?;
+    caller.connect(head_start).await
 }
 
-pub(crate) async fn connect_with(
-    master: &str,
-    tls: rustls::ClientConfig,
-    keep_alive: Duration,
-) -> Result<Connection, LinkError> {
-    let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport(keep_alive));
-    let unreachable = |why: String| LinkError::Unreachable { master: master.to_owned(), why };
-    let addresses: Vec<SocketAddr> =
-        tokio::net::lookup_host(master).await.map_err(|e| unreachable(e.to_string()))?.collect();
-    let mut last = unreachable("its name has no address".to_owned());
-    for address in addresses {
-        match tokio::time::timeout(CONNECT_TIMEOUT, connect_to(address, config.clone())).await {
-            Ok(Ok(connection)) => return Ok(connection),
-            Ok(Err(error)) => last = explain(master, error),
-            Err(_) => last = unreachable(format!("no answer from {address} (UDP) within {CONNECT_TIMEOUT:?}")),
+/// Somebody who connects.
+pub(crate) struct Caller<'a> {
+    master: &'a str,
+    config: quinn::ClientConfig,
+}
+
+impl<'a> Caller<'a> {
+    pub(crate) fn new(master: &'a str, tls: rustls::ClientConfig, keep_alive: Duration) -> Result<Self, LinkError> {
+        let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(transport(keep_alive));
+        Ok(Self { master, config })
+    }
+
+    /// With the head start of those for whom nobody waits.
+    pub(crate) async fn connect_patiently(&self) -> Result<Connection, LinkError> {
+        self.connect(HEAD_START).await
+    }
+
+    /// By the first way that gets through; TCP sets out so much later.
+    async fn connect(&self, head_start: Duration) -> Result<Connection, LinkError> {
+        let mut last = self.unreachable("its name has no address".to_owned());
+        for address in self.addresses().await? {
+            let tcp = async {
+                tokio::time::sleep(head_start).await;
+                self.connect_to(address, Way::Tcp).await
+            };
+            match race(self.connect_to(address, Way::Udp), tcp).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// By one way only.
+    pub(crate) async fn connect_by(&self, way: Way) -> Result<Connection, LinkError> {
+        let mut last = self.unreachable("its name has no address".to_owned());
+        for address in self.addresses().await? {
+            match self.connect_to(address, way).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
+        let found = tokio::net::lookup_host(self.master).await;
+        Ok(found.map_err(|error| self.unreachable(error.to_string()))?.collect())
+    }
+
+    fn unreachable(&self, why: String) -> LinkError {
+        LinkError::Unreachable { master: self.master.to_owned(), why }
+    }
+
+    async fn connect_to(&self, address: SocketAddr, way: Way) -> Result<Connection, LinkError> {
+        let connecting = async {
+            let endpoint = endpoint_to(address, way).await?;
+            let connecting = endpoint.connect_with(self.config.clone(), address, tls::MASTER_NAME);
+            let quic = connecting.map_err(|e| LinkError::Closed(e.to_string()))?.await?;
+            Ok(Connection { quic, endpoint, way })
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
+            Ok(done) => done.map_err(|error| explain(self.master, error)),
+            Err(_) => Err(self.unreachable(format!("no answer from {address} ({way}) within {CONNECT_TIMEOUT:?}"))),
         }
     }
-    Err(last)
 }
 
-async fn connect_to(address: SocketAddr, config: quinn::ClientConfig) -> Result<Connection, LinkError> {
-    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let bind = || Endpoint::new(EndpointConfig::default(), None, std::net::UdpSocket::bind(any)?, runtime()?);
-    let endpoint = bind().map_err(LinkError::file("cannot bind", any.to_string()))?;
-    let connecting =
-        endpoint.connect_with(config, address, tls::MASTER_NAME).map_err(|e| LinkError::Closed(e.to_string()))?;
-    Ok(Connection { quic: connecting.await?, endpoint })
+/// A new endpoint of our own, with which to reach an address.
+async fn endpoint_to(address: SocketAddr, way: Way) -> Result<Endpoint, LinkError> {
+    let config = EndpointConfig::default();
+    match way {
+        Way::Udp => {
+            let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+            let bind = || Endpoint::new(config, None, std::net::UdpSocket::bind(any)?, runtime()?);
+            bind().map_err(LinkError::file("cannot bind", any.to_string()))
+        }
+        Way::Tcp => {
+            let dial =
+                async { Endpoint::new_with_abstract_socket(config, None, tunnel::dial(address).await?, runtime()?) };
+            dial.await
+                .map_err(|error: std::io::Error| LinkError::Closed(format!("no answer from {address} (TCP): {error}")))
+        }
+    }
+}
+
+/// The first that gets through. What UDP says of who answers counts at once; that nobody does is no answer yet.
+async fn race(
+    udp: impl Future<Output = Result<Connection, LinkError>>,
+    tcp: impl Future<Output = Result<Connection, LinkError>>,
+) -> Result<Connection, LinkError> {
+    tokio::pin!(udp, tcp);
+    tokio::select! {
+        by_udp = &mut udp => match by_udp {
+            Err(error @ LinkError::Unreachable { .. }) => tcp.await.map_err(|other| neither(error, other)),
+            done => done,
+        },
+        by_tcp = &mut tcp => match by_tcp {
+            Err(error) => udp.await.map_err(|other| neither(other, error)),
+            done => done,
+        },
+    }
+}
+
+/// What is worth knowing of two failures: who answered instead, or that nobody did either way.
+fn neither(udp: LinkError, tcp: LinkError) -> LinkError {
+    match (udp, tcp) {
+        (LinkError::Unreachable { master, why }, LinkError::Unreachable { why: other, .. }) => {
+            LinkError::Unreachable { master, why: format!("{why}; {other}") }
+        }
+        (LinkError::Unreachable { .. }, tcp) => tcp,
+        (udp, _) => udp,
+    }
 }
 
 /// A handshake that our own side broke off is about who the other is.
@@ -180,6 +310,11 @@ impl Connection {
     pub async fn open_bare(&self) -> Result<Channel, LinkError> {
         let (tx, rx) = self.quic.open_bi().await?;
         Ok(Channel::new(tx, rx))
+    }
+
+    /// What carries it.
+    pub fn way(&self) -> Way {
+        self.way
     }
 
     /// Resolves once the connection is gone, with why.

@@ -8,7 +8,7 @@ use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{KEEP_ALIVE, Purpose, connect_with};
+use crate::endpoint::{Caller, KEEP_ALIVE, Purpose, Way};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
@@ -22,8 +22,8 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
     let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?;
-    let connection =
-        connect_with(master, tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?, KEEP_ALIVE).await?;
+    let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
+    let connection = Caller::new(master, tls, KEEP_ALIVE)?.connect_patiently().await?;
     let mut channel = connection.open_bare().await?;
     let request = Enrol {
         versions: Versions::ours(),
@@ -65,14 +65,14 @@ pub struct Probe {
     pub took: Duration,
 }
 
-/// Asks the master of `identity` who it is, without using the identity: changes nothing there, and is answered also where
-/// the identity would not be.
+/// Asks the master of `identity` by one way who it is, without using the identity: changes nothing there, and is answered
+/// also where the identity would not be.
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or too old to answer.
-pub async fn probe(identity: &Identity) -> Result<Probe, LinkError> {
+pub async fn probe(identity: &Identity, way: Way) -> Result<Probe, LinkError> {
     let tls = tls::joiner_config(key_hash(&identity.ca)?, Purpose::Enrol.alpn())?;
-    let connection = connect_with(&identity.link.master, tls, KEEP_ALIVE).await?;
+    let connection = Caller::new(&identity.link.master, tls, KEEP_ALIVE)?.connect_by(way).await?;
     let asked = std::time::Instant::now();
     let mut channel = connection.open_bare().await?;
     let nothing = Enrol { versions: Versions::ours(), token: 0, secret: [0; 16], csr: Vec::new(), name: String::new() };

@@ -15,11 +15,12 @@ pub mod retry;
 #[cfg(windows)]
 mod socket;
 pub mod tls;
+mod tunnel;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
 pub use content::BlobStore;
-pub use endpoint::{Connection, Purpose, connect};
+pub use endpoint::{Connection, Purpose, Way, connect};
 pub use enrol::{Probe, enrol, probe};
 pub use error::LinkError;
 pub use identity::{Identity, PeerName, Validity};

@@ -49,12 +49,13 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let server = authority.server()?;
     let alpns = Purpose::ALL.map(Purpose::alpn);
     let tls = tls::server_config(server.chain, server.key.into(), authority.certificate(), &alpns)?;
-    let endpoint = endpoint::listen(config.listen, tls, seed)?;
+    let endpoint = endpoint::listen(config.listen, tls.clone(), seed)?;
     let listener = match config.http {
         Some(address) => Some(http::bind(address).await?),
         None => None,
     };
     let bound = endpoint.local_addr().map_err(LinkError::file("cannot listen on", config.listen.to_string()))?;
+    let tunnel = fallback(bound, tls, seed).await;
     let address = config.advertise.clone().unwrap_or_else(|| reachable(bound).to_string());
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
@@ -65,7 +66,9 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
+    for endpoint in [Some(&endpoint), tunnel.as_ref()].into_iter().flatten() {
+        tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
+    }
     tasks.spawn(sweep::serve(state.clone()));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone()));
@@ -77,13 +80,22 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
             tracing::info!("shutting down");
             // A core that has stopped has said so where its end is looked at.
             let _ = state.core.ask(crate::core::Core::write_experience).await;
-            endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down");
+            let endpoints = [Some(&endpoint), tunnel.as_ref()].into_iter().flatten();
+            endpoints.clone().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
             tasks.shutdown().await;
-            let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
+            for endpoint in endpoints {
+                let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
+            }
             Ok(())
         }
         ended = core_end => core_result(ended),
     }
+}
+
+/// The same port on TCP, for those whom UDP does not reach. Most do without, so that it cannot be had ends nothing.
+async fn fallback(bound: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Option<quinn::Endpoint> {
+    let listening = endpoint::listen_tcp(bound, tls, seed).await;
+    listening.inspect_err(|error| tracing::warn!(%error, "whoever cannot use UDP cannot reach this master")).ok()
 }
 
 fn core_result(

@@ -43,6 +43,7 @@ pub struct WorkerSetup<'a> {
     name: String,
     slots: u32,
     config: String,
+    master: Option<String>,
 }
 
 impl Grid {
@@ -154,7 +155,7 @@ impl Grid {
 
     /// A worker of this name.
     pub fn worker(&mut self, name: &str) -> WorkerSetup<'_> {
-        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new() }
+        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new(), master: None }
     }
 
     /// The worker of this name.
@@ -249,12 +250,18 @@ impl WorkerSetup<'_> {
         self
     }
 
+    /// That reaches the master by another address, once it joins.
+    pub fn master(mut self, address: &str) -> Self {
+        self.master = Some(address.to_owned());
+        self
+    }
+
     /// Starts it, with a token if it has no identity yet, and waits until the master knows it.
     ///
     /// # Panics
     /// If the master does not get to know it.
     pub fn start(self) {
-        let Self { grid, name, slots, config } = self;
+        let Self { grid, name, slots, config, master } = self;
         let owner = if config.contains("[owner") { "" } else { DEDICATED };
         let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
         let mut command = grid.command(&name);
@@ -262,7 +269,8 @@ impl WorkerSetup<'_> {
             .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
             .arg(file);
         if !grid.state(&name).exists() {
-            command.args(["--master", &grid.listen, "--join", &grid.token("worker")]);
+            let master = master.as_ref().unwrap_or(&grid.listen);
+            command.args(["--master", master, "--join", &grid.token("worker")]);
         }
         grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
         let up = |host: &Value| {

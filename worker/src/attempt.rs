@@ -419,7 +419,7 @@ async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<(), Str
 fn empty(root: &Path) -> io::Result<()> {
     let mut tries = DYING_TRIES;
     loop {
-        match files::remove_tree(root) {
+        match os::remove_tree(root) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && tries > 0 => {
                 tries -= 1;
                 std::thread::sleep(DYING_PAUSE);
@@ -435,7 +435,7 @@ async fn clear(dir: &Path) {
         return;
     }
     let path = dir.to_owned();
-    let cleared = tokio::task::spawn_blocking(move || files::remove_tree(&path));
+    let cleared = tokio::task::spawn_blocking(move || os::remove_tree(&path));
     if let Ok(Err(error)) = cleared.await {
         tracing::warn!(dir = %dir.display(), %error, "an attempt's directory cannot be removed");
     }

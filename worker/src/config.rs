@@ -12,6 +12,7 @@ use crate::error::WorkerError;
 use crate::os::{Freezer, Limits, TASK_PATH};
 use crate::owner::rules::Rules;
 use crate::owner::sensors::SensorsConfig;
+use crate::session::Again;
 
 /// A worker's settings. `configs/worker.toml` holds all of them with their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,6 +72,8 @@ pub struct Config {
     pub reconnect_base_ms: u64,
     /// The largest such bound, in milliseconds.
     pub reconnect_cap_ms: u64,
+    /// How often a worker that reaches its master over TCP tries whether UDP gets through, in seconds.
+    pub udp_retry_s: u64,
     /// When tasks may run, and how much of the host they may have.
     pub owner: Rules,
     /// What looks for the owner.
@@ -106,6 +109,7 @@ impl Default for Config {
             open_files_limit: 0,
             reconnect_base_ms: 100,
             reconnect_cap_ms: 30_000,
+            udp_retry_s: 600,
             owner: Rules::default(),
             sensors: SensorsConfig::default(),
         }
@@ -159,9 +163,10 @@ impl Config {
         Duration::from_millis(self.look_every_ms.max(10))
     }
 
-    pub(crate) fn backoff(&self) -> link::retry::Backoff {
+    pub(crate) fn again(&self) -> Again {
         let ms = Duration::from_millis;
-        link::retry::Backoff::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms))
+        let backoff = link::retry::Backoff::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms));
+        Again { backoff, udp_every: Duration::from_secs(self.udp_retry_s.max(1)) }
     }
 }
 

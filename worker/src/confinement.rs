@@ -184,7 +184,13 @@ mod tests {
             Ability { what, missing, gap: None }
         };
         let levels = Confinement::ALL.map(ability).into();
-        Abilities { freezers: Vec::new(), levels, no_memory_limit: None, no_process_limit: None }
+        Abilities {
+            freezers: Vec::new(),
+            levels,
+            no_memory_limit: None,
+            no_process_limit: None,
+            no_processor_group: None,
+        }
     }
 
     #[test]

@@ -1,27 +1,23 @@
 //! What the owner can ask the worker of this machine, and tell it, without the master: one line of JSON to a socket in the
-//! worker's directory, one line back. Whoever may use the directory may ask; nobody else can.
+//! worker's directory (on Windows a named pipe), one line back. Who may ask, the transports say.
 //!
 //! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without one. What is not here:
 //! what the answers look like to people.
 
 mod report;
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;
-#[cfg(unix)]
-#[path = "control/unix.rs"]
-mod transport;
-#[cfg(not(unix))]
-#[path = "control/none.rs"]
+#[cfg_attr(unix, path = "control/unix.rs")]
+#[cfg_attr(windows, path = "control/windows.rs")]
 mod transport;
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -87,23 +83,34 @@ pub enum ControlError {
 ///
 /// # Errors
 /// If none runs there, or it does not answer, or not with a report.
-pub fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
+pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let failed = |source: io::Error| match source.kind() {
         NotFound | ConnectionRefused => ControlError::NotRunning(dir.to_owned()),
         _ => ControlError::Io { dir: dir.to_owned(), source },
     };
-    let mut stream = transport::connect(dir, PATIENCE).map_err(failed)?;
     let broken = |source: io::Error| ControlError::Io { dir: dir.to_owned(), source };
-    let mut line = serde_json::to_string(ask).map_err(|error| broken(error.into()))?;
-    line.push('\n');
-    stream.write_all(line.as_bytes()).map_err(broken)?;
-    let mut answer = String::new();
-    BufReader::new(stream.take(MAX_LINE)).read_line(&mut answer).map_err(broken)?;
+    let in_time = |_| broken(io::ErrorKind::TimedOut.into());
+    let stream = tokio::time::timeout(PATIENCE, transport::connect(dir)).await.map_err(in_time)?.map_err(failed)?;
+    let answer = tokio::time::timeout(PATIENCE, say(stream, ask)).await.map_err(in_time)?.map_err(broken)?;
     match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
         Answer::Report(report) => Ok(*report),
         Answer::Refused { why } => Err(ControlError::Refused(why)),
     }
+}
+
+async fn say(stream: impl AsyncRead + AsyncWrite, ask: &Ask) -> io::Result<String> {
+    let (from, mut to) = tokio::io::split(stream);
+    to.write_all(&line(ask)?).await?;
+    let mut answer = String::new();
+    BufReader::new(from.take(MAX_LINE)).read_line(&mut answer).await?;
+    Ok(answer)
+}
+
+fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Does without a worker what can be done without one: a pause is there when it starts.
@@ -163,18 +170,19 @@ async fn converse<T: From<Question> + Send + 'static>(
 ) {
     let talk = async {
         let (from, mut to) = tokio::io::split(stream);
-        let mut line = String::new();
-        tokio::io::BufReader::new(from.take(MAX_LINE)).read_line(&mut line).await?;
-        let answer = match serde_json::from_str::<Ask>(&line) {
+        let mut from = BufReader::new(from.take(MAX_LINE));
+        let mut asked = String::new();
+        from.read_line(&mut asked).await?;
+        let answer = match serde_json::from_str::<Ask>(&asked) {
             Ok(ask) => answer(ask, dir, &tell).await,
             Err(error) => {
                 Answer::Refused { why: format!("this worker does not understand what it was asked: {error}") }
             }
         };
-        let mut line = serde_json::to_string(&answer)?;
-        line.push('\n');
-        to.write_all(line.as_bytes()).await?;
-        to.shutdown().await
+        to.write_all(&line(&answer)?).await?;
+        to.shutdown().await?;
+        // Whoever asked leaves first: a pipe that is closed from here loses what was not read yet.
+        from.read_line(&mut asked).await
     };
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, talk).await {
         tracing::debug!(%error, "somebody who asked has gone");

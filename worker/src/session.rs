@@ -8,7 +8,7 @@ use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span};
-use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose};
+use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Way};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -52,30 +52,51 @@ pub(crate) struct Uplink {
     blobs: Arc<Blobs>,
 }
 
+/// How a connection is made again.
+#[derive(Debug, Clone)]
+pub(crate) struct Again {
+    pub(crate) backoff: link::retry::Backoff,
+    /// How often a worker whose connection goes over TCP tries UDP.
+    pub(crate) udp_every: Duration,
+}
+
 /// Keeps a connection for ever; ends only if the master refuses this worker for good, or nobody listens.
 pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     identity: Identity,
-    mut backoff: link::retry::Backoff,
+    mut again: Again,
     blobs: Arc<Blobs>,
     tell: UnboundedSender<T>,
     current: watch::Sender<Option<Connection>>,
 ) {
     let mut welcomed = false;
     while !tell.is_closed() {
-        let result = converse(&identity, &blobs, &tell, &current, &mut welcomed, &mut backoff).await;
+        let result = converse(&identity, &blobs, &tell, &current, &mut welcomed, &mut again).await;
         current.send_replace(None);
-        let Err(error) = result else { return };
+        let error = match result {
+            Ok(Next::End) => return,
+            Ok(Next::Udp) => continue,
+            Err(error) => error,
+        };
         if is_final(&error, welcomed) {
             let _ = tell.send(Session::Over(error).into());
             return;
         }
-        let delay = backoff.delay();
+        let delay = again.backoff.delay();
         tracing::warn!(%error, ?delay, "not connected to the master; trying again");
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = tell.closed() => return,
         }
     }
+}
+
+/// What comes after a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Nothing: the worker leaves.
+    End,
+    /// Another at once, since UDP gets through again.
+    Udp,
 }
 
 /// Whether trying again is of no use. A master that was there before may be away behind another for a while.
@@ -95,24 +116,24 @@ async fn converse<T: From<Session> + Send + 'static>(
     tell: &UnboundedSender<T>,
     current: &watch::Sender<Option<Connection>>,
     welcomed: &mut bool,
-    backoff: &mut link::retry::Backoff,
-) -> Result<(), LinkError> {
+    again: &mut Again,
+) -> Result<Next, LinkError> {
     let connection = link::connect(identity, Purpose::Worker).await?;
     let mut control = connection.open(&Open::Control).await?;
     // Outputs on their way must not hold up heartbeats.
     let _ = control.tx.raw().set_priority(1);
     let (ask, answer) = oneshot::channel();
     if tell.send(Session::Greet(ask).into()).is_err() {
-        return Ok(());
+        return Ok(Next::End);
     }
-    let Ok(hello) = answer.await else { return Ok(()) };
+    let Ok(hello) = answer.await else { return Ok(Next::End) };
     control.tx.send(&hello).await?;
     let welcome = tokio::time::timeout(WELCOME, control.rx.expect::<ToWorker>());
     let welcome =
         welcome.await.map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
     let heartbeat = match &welcome {
         ToWorker::Welcome { host, name, heartbeat, .. } => {
-            tracing::info!(%host, %name, "joined the master");
+            tracing::info!(%host, %name, way = %connection.way(), "joined the master");
             *heartbeat
         }
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
@@ -121,21 +142,41 @@ async fn converse<T: From<Session> + Send + 'static>(
     *welcomed = true;
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
+    let (carrier, way) = (connection.clone(), connection.way());
     let (outbox, letters) = mpsc::unbounded_channel();
     let uplink = Uplink { connection, outbox, uploads: Arc::new(Semaphore::new(UPLOADS)), blobs: Arc::clone(blobs) };
     let _ = tell.send(Session::Up(uplink, heartbeat).into());
     let _ = tell.send(Session::Said(welcome).into());
     let Channel { tx, rx } = control;
     let end = tokio::select! {
-        end = hear(rx, tell) => end,
-        end = speak(tx, letters) => end,
+        end = hear(rx, tell) => end.map(|()| Next::End),
+        end = speak(tx, letters) => end.map(|()| Next::End),
+        () = udp_is_back(identity, way, again.udp_every) => {
+            tracing::info!("UDP gets through: connecting anew");
+            carrier.close("UDP gets through").await;
+            Ok(Next::Udp)
+        }
     };
     // Two workers with one identity drive each other out: they are to do so ever more slowly.
     if since.elapsed() >= STEADY {
-        backoff.reset();
+        again.backoff.reset();
     }
     let _ = tell.send(Session::Down.into());
     end
+}
+
+/// Resolves once a master that is reached over TCP answers over UDP.
+async fn udp_is_back(identity: &Identity, way: Way, every: Duration) {
+    if way == Way::Udp {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(every).await;
+        match link::probe(identity, Way::Udp).await {
+            Ok(_) => return,
+            Err(error) => tracing::debug!(%error, "still over TCP"),
+        }
+    }
 }
 
 async fn hear<T: From<Session>>(mut rx: FrameReceiver, tell: &UnboundedSender<T>) -> Result<(), LinkError> {

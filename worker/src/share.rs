@@ -11,12 +11,36 @@ const NAP: Span = Span::from_secs(5);
 /// Processor time since the host was started, in the system's ticks, of all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
+    /// How many processors.
+    pub processors: u32,
     /// That has passed.
     pub total: u64,
-    /// In which something ran, here or (on a virtual machine) in our stead.
-    pub busy: u64,
+    /// In which something ran here.
+    pub used: u64,
+    /// In which, on a virtual machine, another machine ran in our stead.
+    pub stolen: u64,
     /// In which this worker and its tasks ran.
     pub ours: u64,
+}
+
+/// What was not ours between two looks, as parts of the time of all processors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Others {
+    /// Other programs ran.
+    pub used: f64,
+    /// Another machine ran.
+    pub stolen: f64,
+}
+
+impl Load {
+    /// What was not ours since an earlier look; nothing if no time has passed.
+    pub(crate) fn others_since(self, before: Self) -> Option<Others> {
+        let passed = self.total.checked_sub(before.total).filter(|passed| *passed > 0)? as f64;
+        // A task's time may be counted to it a little before it is counted to the processor.
+        let ours = self.ours.saturating_sub(before.ours);
+        let used = self.used.saturating_sub(before.used).saturating_sub(ours);
+        Some(Others { used: used as f64 / passed, stolen: self.stolen.saturating_sub(before.stolen) as f64 / passed })
+    }
 }
 
 /// The part of each slot's processor that tasks can have, averaged from one look to the next.
@@ -37,15 +61,8 @@ impl Gauge {
     /// Takes what a look showed. What processes that are not ours used is missing for tasks, which run at the lowest
     /// priority; the rest is shared by the slots, none of which can use more than one processor.
     pub(crate) fn look(&mut self, now: Load) {
-        let Some(before) = self.before.replace(now) else { return };
-        let passed = now.total.saturating_sub(before.total);
-        if passed == 0 {
-            return;
-        }
-        // A task's time may be counted to it a little before it is counted to the processor.
-        let ours = now.ours.saturating_sub(before.ours);
-        let others = now.busy.saturating_sub(before.busy).saturating_sub(ours);
-        let free = self.cores * (1.0 - others as f64 / passed as f64);
+        let Some(others) = self.before.replace(now).and_then(|before| now.others_since(before)) else { return };
+        let free = self.cores * (1.0 - others.used - others.stolen);
         self.share = (free / self.slots).clamp(LEAST, 1.0);
     }
 
@@ -84,12 +101,25 @@ impl UpTime {
 mod tests {
     use super::*;
 
+    fn at(total: u64, used: u64, stolen: u64, ours: u64) -> Load {
+        Load { processors: 4, total, used, stolen, ours }
+    }
+
+    #[test]
+    fn what_is_ours_is_not_others() {
+        for (used, ours, expected) in [(0, 0, 0.0), (100, 0, 0.25), (300, 100, 0.5), (50, 60, 0.0), (400, 0, 1.0)] {
+            let others = at(1_400, 500 + used, 8, 70 + ours).others_since(at(1_000, 500, 4, 70)).unwrap();
+            assert!((others.used - expected).abs() < 1e-9 && (others.stolen - 0.01).abs() < 1e-9, "{used} {ours}");
+        }
+        assert_eq!(at(5, 5, 0, 5).others_since(at(5, 5, 0, 5)), None, "no time has passed");
+    }
+
     /// After one second (100 ticks on each of 4 processors) in which others and ours had so much.
     fn share(slots: u32, others: u64, ours: u64) -> f32 {
         let mut gauge = Gauge::new(slots, 4);
         assert!((gauge.share() - 1.0).abs() < 1e-6);
-        gauge.look(Load { total: 1_000, busy: 700, ours: 50 });
-        gauge.look(Load { total: 1_400, busy: 700 + others + ours, ours: 50 + ours });
+        gauge.look(at(1_000, 600, 100, 50));
+        gauge.look(at(1_400, 600 + others / 2 + ours, 100 + others - others / 2, 50 + ours));
         gauge.share()
     }
 
@@ -113,10 +143,10 @@ mod tests {
     #[test]
     fn numbers_that_run_backwards_do_no_harm() {
         let mut gauge = Gauge::new(1, 1);
-        gauge.look(Load { total: 100, busy: 90, ours: 90 });
-        gauge.look(Load { total: 200, busy: 150, ours: 0 });
+        gauge.look(at(100, 90, 0, 90));
+        gauge.look(at(200, 150, 0, 0));
         assert!((gauge.share() - 0.4).abs() < 1e-6, "the helper process was replaced: its time is nobody's");
-        gauge.look(Load { total: 100, busy: 0, ours: 0 });
+        gauge.look(at(100, 0, 0, 0));
         assert!((gauge.share() - 0.4).abs() < 1e-6);
     }
 

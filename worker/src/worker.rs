@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc as threads};
+use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::checkpoint::Saving;
@@ -27,7 +27,7 @@ use crate::control::{self, Question, Shown};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event, Machine};
-use crate::os;
+use crate::os::{self, Accounts};
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
 use crate::owner::sensors::{self, Sighted, Timeouts};
@@ -158,7 +158,7 @@ pub async fn run(
     }
     let link = identity.link.clone();
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
-    let session = session::keep(identity, config.backoff(), blobs, tell.clone(), current);
+    let session = session::keep(identity, config.again(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let look_every = config.look_every();
     let book = Book::open(&dir, look_every.into(), config.record_limit);
@@ -176,6 +176,7 @@ pub async fn run(
         saved: BTreeMap::new(),
         uplink: None,
         gauge,
+        accounts: Arc::default(),
         up: UpTime::new(os::since_boot(), os::awake()),
         look_every,
         look_at: Instant::now(),
@@ -241,6 +242,7 @@ struct Shell {
     saved: BTreeMap<AttemptId, (u32, Saving)>,
     uplink: Option<(Uplink, Beats)>,
     gauge: Gauge,
+    accounts: Arc<Mutex<Accounts>>,
     up: UpTime,
     /// How often to look at what the processors do, which is also the time over which that is averaged.
     look_every: Duration,
@@ -593,8 +595,11 @@ impl Shell {
     /// Looks at the processors beside the loop.
     fn look_at_load(&mut self) {
         self.look_at = Instant::now() + self.look_every;
-        let tell = self.tell.clone();
-        tokio::task::spawn_blocking(move || drop(tell.send(Input::Load(os::load()))));
+        let (tell, accounts) = (self.tell.clone(), Arc::clone(&self.accounts));
+        tokio::task::spawn_blocking(move || {
+            let load = accounts.lock().unwrap_or_else(PoisonError::into_inner).look();
+            drop(tell.send(Input::Load(load)));
+        });
     }
 }
 

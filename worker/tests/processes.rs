@@ -3,6 +3,8 @@
 //! Without libtest, because the program must be able to be the spawner, and for that its `main` has to be its own.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+#[path = "door/process.rs"]
+mod door;
 mod runner;
 
 use std::collections::BTreeSet;
@@ -12,11 +14,10 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{Confines, Freezer, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status, Survey};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// As which the program hosts a task and waits to be killed.
 const HOST: &str = "host-a-task";
 
@@ -40,6 +41,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_tree_that_grows_while_it_is_frozen_is_frozen_whole,
     what_a_killed_worker_left_frozen_ends_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
+    tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants,
     tasks_die_with_a_killed_worker,
     tasks_die_with_a_killed_watcher,
     a_killed_spawner_is_replaced,
@@ -69,7 +71,7 @@ fn main() {
 struct Bench {
     launcher: Launcher,
     way: Freezer,
-    _groups: Groups,
+    groups: Groups,
     dir: tempfile::TempDir,
 }
 
@@ -95,7 +97,7 @@ impl Bench {
         let grounds = groups.0.grounds(way);
         let grounds = grounds.inspect_err(|why| println!("  SKIPPED: no {way} on this host: {why}")).ok()?;
         let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
-        Some(Box::new(Self { launcher, way, _groups: groups, dir: tempfile::tempdir().unwrap() }))
+        Some(Box::new(Self { launcher, way, groups, dir: tempfile::tempdir().unwrap() }))
     }
 
     fn describe(&self, argv: &[&str]) -> Launch {
@@ -126,34 +128,6 @@ impl Bench {
         let read = || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'));
         until(|| read().is_some()).await;
         read().unwrap().trim().parse().unwrap()
-    }
-}
-
-async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
-}
-
-async fn until(mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-async fn end(process: &mut Process) -> Report {
-    loop {
-        match within(process.report()).await {
-            Report::Frozen => {}
-            report => return report,
-        }
-    }
-}
-
-async fn status(process: &mut Process) -> Status {
-    match end(process).await {
-        Report::Ended { status, .. } => status,
-        other => panic!("{other:?}"),
     }
 }
 
@@ -388,6 +362,23 @@ async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<
     let (watcher, worker) = (stat(parent(pid)).unwrap(), stat(std::process::id() as i32).unwrap());
     let priority = |fields: &[String]| (fields[nice].clone(), fields[policy].clone());
     assert_eq!(priority(&watcher), priority(&worker), "it has to freeze tasks on a busy host");
+    fs::write(bench.dir.path().join("go"), "").unwrap();
+    assert_eq!(status(&mut process).await, Status::Exited(0));
+}
+
+async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(bench: Box<Bench>) {
+    if let Some(why) = bench.groups.0.why_no_processor() {
+        return println!("  SKIPPED: {why}");
+    }
+    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
+    let pid = bench.pid("pid").await;
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let controllers = |line: &&str| line.split(':').nth(1).map(str::to_owned).unwrap_or_default();
+    let old = groups.lines().find(|line| controllers(line).split(',').any(|controller| controller == "cpu"));
+    match old.or_else(|| groups.lines().find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2)) {
+        Some(group) => assert!(group.contains("/deskgrid-test-"), "{groups}"),
+        None => println!("  SKIPPED: processor time is shared out in version 2 only, and this way does without"),
+    }
     fs::write(bench.dir.path().join("go"), "").unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(0));
 }

@@ -32,6 +32,7 @@ const TESTS: &[(&str, fn())] = &[
     ("sessions_tell_of_their_people", sessions_tell_of_their_people),
     ("a_host_without_a_bus_has_no_sessions", a_host_without_a_bus_has_no_sessions),
     ("a_key_press_on_a_display_is_told_at_once", a_key_press_on_a_display_is_told_at_once),
+    ("a_touch_ends_a_pause_in_which_nobody_looked", a_touch_ends_a_pause_in_which_nobody_looked),
     ("a_display_that_cannot_be_read_is_not_known", a_display_that_cannot_be_read_is_not_known),
 ];
 
@@ -390,19 +391,41 @@ fn a_key_press_on_a_display_is_told_at_once() {
     };
     let mut sensor = only(&SensorsConfig { x11: Use::Auto, displays: vec![name.clone()], ..nothing() });
     let (person, _) = x11rb::connect(Some(&name)).unwrap();
-    let press = || {
-        for kind in [x11rb::protocol::xproto::KEY_PRESS_EVENT, x11rb::protocol::xproto::KEY_RELEASE_EVENT] {
-            person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).unwrap();
-        }
-        person.flush().unwrap();
-    };
-    press();
+    press(&person);
     for _ in 0..5 {
-        expect_touch(&mut *sensor, Duration::from_millis(700), press);
+        expect_touch(&mut *sensor, Duration::from_millis(700), || press(&person));
     }
     drop(server);
     sensor.wait(PATIENCE);
     until("the display is gone", || matches!(sensor.sense(), Sight::Absent(_)).then_some(()));
+}
+
+fn press(person: &impl Connection) {
+    for kind in [x11rb::protocol::xproto::KEY_PRESS_EVENT, x11rb::protocol::xproto::KEY_RELEASE_EVENT] {
+        person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).unwrap();
+    }
+    person.flush().unwrap();
+}
+
+fn a_touch_ends_a_pause_in_which_nobody_looked() {
+    let Some((_server, name)) = display(&[]) else {
+        return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
+    };
+    let config = SensorsConfig { x11: Use::Auto, displays: vec![name.clone()], input_every_ms: 20_000, ..nothing() };
+    let mut sensor = only(&config);
+    let (person, _) = x11rb::connect(Some(&name)).unwrap();
+    for _ in 0..3 {
+        press(&person);
+        sensor.sense();
+        std::thread::sleep(Duration::from_millis(700));
+        let before = Instant::now();
+        press(&person);
+        sensor.wait(Duration::ZERO);
+        assert!(
+            before.elapsed() < Duration::from_millis(config.input_every_ms),
+            "it waited until it was to look again"
+        );
+    }
 }
 
 fn a_display_that_cannot_be_read_is_not_known() {

@@ -3,17 +3,18 @@
 #![cfg(windows)]
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
+#[path = "door/process.rs"]
+mod door;
+
 use std::fs;
-use std::future::Future;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
 use worker::os::{Confines, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Which part this program is to play as a command.
 const PART: &str = "PART";
 
@@ -127,39 +128,11 @@ impl Bench {
     }
 }
 
-async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
-}
-
-async fn until(mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 fn until_blocking(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happened() {
         assert!(Instant::now() < deadline, "what was waited for did not happen");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-async fn end(process: &mut Process) -> Report {
-    loop {
-        match within(process.report()).await {
-            Report::Frozen => {}
-            report => return report,
-        }
-    }
-}
-
-async fn status(process: &mut Process) -> Status {
-    match end(process).await {
-        Report::Ended { status, .. } => status,
-        other => panic!("{other:?}"),
     }
 }
 

@@ -78,9 +78,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
-        Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why),
-        Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts),
-        Command::Worker(WorkerCommand::Resume) => owner::resume(context),
+        Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
+        Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,
+        Command::Worker(WorkerCommand::Resume) => owner::resume(context).await,
         #[cfg(unix)]
         Command::Worker(WorkerCommand::Install(args)) => service::install(context, *args).await,
         #[cfg(unix)]

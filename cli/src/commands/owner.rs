@@ -27,16 +27,16 @@ struct Switched {
 }
 
 /// Tells how the worker is.
-pub(super) fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
+pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
     let dir = context.state.worker();
-    let report = control::ask(&dir, &Ask::Status).map_err(|error| failure(error, &dir))?;
+    let report = control::ask(&dir, &Ask::Status).await.map_err(|error| failure(error, &dir))?;
     let color = context.out.color();
     context.out.show(&report, || describe(&report, why, color), || vec![report.decision.clone()])?;
     Ok(Exit::Well)
 }
 
 /// Pauses it.
-pub(super) fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
+pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
     let end = |lasts: Dur| SystemTime::now().checked_add(lasts.0).filter(|end| *end < far());
     let until = match lasts {
         None => None,
@@ -47,7 +47,7 @@ pub(super) fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failu
             }
         },
     };
-    turn(context, &Ask::Pause { until })
+    turn(context, &Ask::Pause { until }).await
 }
 
 /// The last moment that has a date with four digits.
@@ -56,13 +56,13 @@ fn far() -> SystemTime {
 }
 
 /// Ends a pause.
-pub(super) fn resume(context: &Context) -> Result<Exit, Failure> {
-    turn(context, &Ask::Resume)
+pub(super) async fn resume(context: &Context) -> Result<Exit, Failure> {
+    turn(context, &Ask::Resume).await
 }
 
-fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
+async fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
     let dir = context.state.worker();
-    let report = match control::ask(&dir, ask) {
+    let report = match control::ask(&dir, ask).await {
         Ok(report) => Some(report),
         Err(ControlError::NotRunning(_)) => {
             control::without(&dir, ask).map_err(|error| failure(error, &dir))?;

@@ -1,20 +1,19 @@
-//! The owner's socket on Unix: a file in the worker's directory that only its owner may use. What is not here: what is said.
+//! The owner's socket on Unix: a file in the worker's directory that only its owner may use: the account that the worker runs
+//! under, and root. What is not here: what is said.
 
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 
 /// The socket's name.
 const SOCKET: &str = "control";
 
 /// One end of a conversation, in the worker.
-pub(super) type Stream = tokio::net::UnixStream;
+pub(super) type Stream = UnixStream;
 
 /// Where the worker is asked.
 pub(super) struct Listener {
@@ -53,11 +52,8 @@ impl Drop for Listener {
     }
 }
 
-/// A way to the worker of this directory, which may take so long for each answer.
-pub(super) fn connect(dir: &Path, patience: Duration) -> io::Result<UnixStream> {
+/// A way to the worker of this directory.
+pub(super) async fn connect(dir: &Path) -> io::Result<UnixStream> {
     let handle = File::open(dir)?;
-    let stream = UnixStream::connect(short(&handle))?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
-    Ok(stream)
+    UnixStream::connect(short(&handle)).await
 }

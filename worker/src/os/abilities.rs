@@ -41,6 +41,8 @@ pub struct Abilities {
     pub no_memory_limit: Option<String>,
     /// Why the processes of an attempt cannot be counted; nothing where they can.
     pub no_process_limit: Option<String>,
+    /// Why tasks cannot be given just the processor time that nobody else wants; nothing where they can.
+    pub no_processor_group: Option<String>,
 }
 
 /// What confinement is tried with.
@@ -79,6 +81,7 @@ impl Abilities {
             levels,
             no_memory_limit: survey.why_no_memory(),
             no_process_limit: survey.why_no_processes(),
+            no_processor_group: survey.why_no_processor(),
         }
     }
 }
@@ -120,9 +123,9 @@ fn gap(level: Confinement) -> Option<String> {
 async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
     let dir = dir.join("probe");
     let failed = |error: io::Error| format!("it cannot be tried: {error}");
-    files::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir)).map_err(failed)?;
+    super::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir)).map_err(failed)?;
     let tried = tokio::time::timeout(PATIENCE, run_true(launcher, &dir, confines)).await;
-    let _ = files::remove_tree(&dir);
+    let _ = super::remove_tree(&dir);
     tried.map_err(|_| format!("a command that does nothing took longer than {PATIENCE:?}"))?
 }
 

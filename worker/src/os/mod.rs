@@ -13,15 +13,15 @@ pub mod windows;
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root, landlock_version, load,
+    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root, landlock_version,
     since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(windows)]
 pub(crate) use windows::{
-    DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files, is_root, landlock_version, load,
-    since_boot, spawner_main, this_program, thread_cpu, whole_path,
+    Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files, is_root,
+    landlock_version, since_boot, spawner_main, this_program, thread_cpu, whole_path,
 };
 #[cfg(windows)]
 pub use windows::{Grounds, Launcher, Output, Process, Survey};
@@ -34,6 +34,19 @@ pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/us
 pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
     let parts = relative.components().map(|part| part.as_os_str().to_str());
     parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("/"))
+}
+
+/// Removes a directory with all that is in it, also where its rights were taken away.
+pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
+    use std::io::ErrorKind::{NotFound, PermissionDenied};
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == NotFound => Ok(()),
+        Err(error) if error.kind() == PermissionDenied => {
+            files::open_up(dir);
+            std::fs::remove_dir_all(dir)
+        }
+        done => done,
+    }
 }
 
 /// A command that does nothing, for trying things, and where it is found.
@@ -54,22 +67,6 @@ use std::ffi::OsString;
 use common::Span;
 use common::host::Confinement;
 use serde::{Deserialize, Serialize};
-
-/// Processor time since the host was started, in the system's ticks, of all processors together.
-#[cfg(target_os = "linux")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Times {
-    /// How many processors.
-    pub processors: u32,
-    /// That has passed.
-    pub total: u64,
-    /// In which something ran here.
-    pub used: u64,
-    /// In which, on a virtual machine, another machine ran in our stead.
-    pub stolen: u64,
-    /// In which this worker and its tasks ran.
-    pub ours: u64,
-}
 
 /// What to run and how. Crosses from the worker to the process that watches over the attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -74,7 +74,13 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
     let freezers = found.freezers.iter().map(|way| ability("freezing", &way.what.to_string(), &way.missing, &way.gap));
     let levels =
         found.levels.iter().map(|level| ability("confinement", &level.what.to_string(), &level.missing, &level.gap));
-    levels.chain(freezers).collect()
+    let groups = [
+        ("memory", &found.no_memory_limit),
+        ("processes", &found.no_process_limit),
+        ("processor", &found.no_processor_group),
+    ];
+    let groups = groups.map(|(what, missing)| ability("control group", what, missing, &None));
+    levels.chain(freezers).chain(groups).collect()
 }
 
 /// What one level or way can do; that it is not there is worth knowing, and wrong only where it is asked for.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::Time;
 use common::wire::Versions;
-use link::{Client, Identity, LinkError, Probe, Purpose, Validity};
+use link::{Client, Identity, LinkError, Probe, Purpose, Validity, Way};
 
 use super::Finding;
 use crate::failure::Failure;
@@ -38,12 +38,15 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
         Err(error) => return vec![Finding::wrong(check("identity"), error.to_string(), rejoin(who))],
     };
     let mut findings = vec![certificate(check("certificate"), who, identity)];
-    match link::probe(identity).await {
-        Ok(probe) => {
-            findings.extend(reached(&check, identity, &probe));
-            findings.push(accepted(check("accepted"), who, identity).await);
-        }
-        Err(error) => findings.push(unreached(check("master"), identity, error)),
+    let (udp, tcp) = tokio::join!(link::probe(identity, Way::Udp), link::probe(identity, Way::Tcp));
+    let reached = udp.as_ref().or(tcp.as_ref()).ok().cloned();
+    findings.extend([
+        way(&check, identity, Way::Udp, udp, reached.is_some()),
+        way(&check, identity, Way::Tcp, tcp, reached.is_some()),
+    ]);
+    if let Some(probe) = reached {
+        findings.extend(told(&check, &probe));
+        findings.push(accepted(check("accepted"), who, identity).await);
     }
     findings
 }
@@ -73,10 +76,46 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
     if validity.until_s - now_s < LATE_S { Finding::note(check, what, rejoin(who)) } else { Finding::ok(check, what) }
 }
 
-fn reached(check: &impl Fn(&str) -> String, identity: &Identity, probe: &Probe) -> Vec<Finding> {
-    let master = &identity.link.master;
-    let what =
-        format!("{master} answers over UDP in {:.1} ms (there is no fallback to TCP)", probe.took.as_secs_f64() * 1e3);
+/// What came of asking the master by one way. That one does not get through is wrong only where the other does not either.
+fn way(
+    check: &impl Fn(&str) -> String,
+    identity: &Identity,
+    way: Way,
+    probe: Result<Probe, LinkError>,
+    spared: bool,
+) -> Finding {
+    let check = check(&format!("master over {way}"));
+    let error = match probe {
+        Ok(probe) => {
+            let what = format!("{} answers in {:.1} ms", identity.link.master, probe.took.as_secs_f64() * 1e3);
+            return Finding::ok(check, what);
+        }
+        Err(error) => error,
+    };
+    match error {
+        LinkError::Unreachable { .. } | LinkError::Closed(_) if spared => {
+            let todo = match way {
+                Way::Udp => "let UDP pass: over TCP everything takes longer",
+                Way::Tcp => "nothing, as long as UDP passes: TCP is for where it does not",
+            };
+            Finding::note(check, error.to_string(), todo)
+        }
+        LinkError::Unreachable { .. } | LinkError::Closed(_) => {
+            let todo = format!(
+                "is the master running? UDP to {} must pass every firewall on the way, or else TCP to the same port",
+                identity.link.master
+            );
+            Finding::wrong(check, error.to_string(), todo)
+        }
+        LinkError::Protocol(_) | LinkError::Refused(_) => {
+            Finding::wrong(check, error.to_string(), "is the master of another version? compare deskgrid --version")
+        }
+        error => Finding::failed(check, &Failure::from(error)),
+    }
+}
+
+/// What the master told of itself.
+fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
     let ours = Versions::ours();
     let version = match ours.agree(&probe.versions) {
         Ok(_) => Finding::ok(
@@ -85,7 +124,7 @@ fn reached(check: &impl Fn(&str) -> String, identity: &Identity, probe: &Probe) 
         ),
         Err(refusal) => Finding::wrong(check("version"), refusal.message, refusal.hint),
     };
-    vec![Finding::ok(check("master"), what), version, clock(check("clock"), now(), probe)]
+    vec![version, clock(check("clock"), now(), probe)]
 }
 
 /// The master's clock is taken to have been read in the middle of its answer.
@@ -97,20 +136,6 @@ fn clock(check: String, now: Time, probe: &Probe) -> Finding {
         off if off > OFF_WRONG_S => Finding::wrong(check, format!("{off:.0} s {way} the master's"), todo),
         off if off > OFF_NOTE_S => Finding::note(check, format!("{off:.1} s {way} the master's"), todo),
         off => Finding::ok(check, format!("within {:.2} s of the master's", off + probe.took.as_secs_f64() / 2.0)),
-    }
-}
-
-fn unreached(check: String, identity: &Identity, error: LinkError) -> Finding {
-    let udp = format!(
-        "is the master running? UDP to {} must pass every firewall on the way: there is no fallback to TCP",
-        identity.link.master
-    );
-    match error {
-        LinkError::Unreachable { .. } | LinkError::Closed(_) => Finding::wrong(check, error.to_string(), udp),
-        LinkError::Protocol(_) | LinkError::Refused(_) => {
-            Finding::wrong(check, error.to_string(), "is the master of another version? compare deskgrid --version")
-        }
-        error => Finding::failed(check, &Failure::from(error)),
     }
 }
 

@@ -91,9 +91,15 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 
     let well = grid.as_user("h1", doctor).expect_code(0);
     assert_eq!((&well.json()["wrong"], &well.json()["schema"]), (&false.into(), &1.into()));
-    for check in
-        ["worker: certificate", "worker: master", "worker: clock", "worker: accepted", "sensor: memory", "disk"]
-    {
+    for check in [
+        "worker: certificate",
+        "worker: master over UDP",
+        "worker: master over TCP",
+        "worker: clock",
+        "worker: accepted",
+        "sensor: memory",
+        "disk",
+    ] {
         assert_ne!(of(&well, check)["severity"], "wrong", "{check}: {well:?}");
     }
     assert_eq!(grid.json(["host", "info", "h1"])["state"], "ready", "the worker that runs was not disturbed");
@@ -101,7 +107,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
 
     grid.kill_master();
     let ill = grid.as_user("h1", doctor).expect_code(1);
-    let master = of(&ill, "worker: master");
+    let master = of(&ill, "worker: master over UDP");
     assert_eq!((&ill.json()["wrong"], &master["severity"]), (&true.into(), &"wrong".into()));
     assert!(master["do"].as_str().is_some_and(|todo| todo.contains("UDP")), "{master}");
     let text = grid.as_user("h1", ["doctor", "--config", "sensors.toml"]).expect_code(1).stdout;

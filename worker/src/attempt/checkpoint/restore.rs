@@ -10,7 +10,7 @@ use common::checkpoint::{MAX_MANIFEST, Manifest, Saved, SavedFile};
 
 use super::Bounds;
 use crate::cache::{Cache, Pinned};
-use crate::os::files;
+use crate::os::{self, files};
 
 /// Makes the directory `dir`, and places the state in it if there is one. Where that does not work, the directory is
 /// empty and the error, for people, says why.
@@ -24,7 +24,7 @@ pub(in crate::attempt) async fn restore(
     let Some(saved) = from else { return Ok(Ok(())) };
     let placed = bring(cache, &saved, dir, bounds).await;
     if placed.is_err() {
-        files::remove_tree(dir)?;
+        os::remove_tree(dir)?;
         files::make_private_dir(dir)?;
     }
     Ok(placed)

@@ -95,15 +95,3 @@ pub(crate) fn open_up(root: &Path) {
         dirs.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }
 }
-
-/// Removes a directory with all that is in it, also where its rights were taken away.
-pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir);
-            fs::remove_dir_all(dir)
-        }
-        done => done,
-    }
-}

@@ -3,17 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::os::Times;
 use crate::share::Load;
 
 /// Every so many looks every process is looked at, also those that were not ours.
 const AGAIN: u32 = 12;
-
-/// Looks now. Nothing where the system does not say.
-pub(crate) fn load() -> Option<Load> {
-    let times = Accounts::default().times()?;
-    Some(Load { total: times.total, busy: times.used + times.stolen, ours: times.ours })
-}
 
 /// Who used the processors, looked at again and again. Remembers which processes are not ours, since reading them all
 /// each time would cost more than a worker may.
@@ -25,10 +18,10 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Looks now. Nothing where the system does not say.
-    pub(crate) fn times(&mut self) -> Option<Times> {
+    pub(crate) fn look(&mut self) -> Option<Load> {
         // Ours first: what is used in between would else be taken for nobody's.
         let ours = self.ours();
-        processors(&fs::read_to_string("/proc/stat").ok()?).map(|times| Times { ours, ..times })
+        processors(&fs::read_to_string("/proc/stat").ok()?).map(|load| Load { ours, ..load })
     }
 
     /// Used by this process and everything below it, living or ended: what has ended is counted with whoever waited for
@@ -65,7 +58,7 @@ impl Accounts {
 
 /// All and used time of all processors together, from the first line: user, nice, system, idle, waiting for a disk,
 /// interrupts (two), stolen; what follows is counted among the first two already. How many processors, by their lines.
-fn processors(stat: &str) -> Option<Times> {
+fn processors(stat: &str) -> Option<Load> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
     let total: u64 = fields.iter().sum();
@@ -73,7 +66,7 @@ fn processors(stat: &str) -> Option<Times> {
     let numbered =
         |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
-    Some(Times { processors, total, used: total - idle - stolen, stolen, ours: 0 })
+    Some(Load { processors, total, used: total - idle - stolen, stolen, ours: 0 })
 }
 
 /// A process's parent, and the time that it and the children that it waited for have used.
@@ -90,8 +83,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_system_are_read_as_its_manual_says() {
-        let times = Times { processors: 2, total: 531, used: 73, stolen: 8, ours: 0 };
-        assert_eq!(processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\ncpu1 1\nintr 1\n"), Some(times));
+        let load = Load { processors: 2, total: 531, used: 73, stolen: 8, ours: 0 };
+        assert_eq!(processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\ncpu1 1\nintr 1\n"), Some(load));
         assert_eq!(processors("intr 1 2\n"), None);
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
         assert_eq!(process(stat), Some((7, 110)));
@@ -115,16 +108,17 @@ mod tests {
 
     #[test]
     fn what_this_process_computes_is_ours_and_passes() {
-        let before = load().unwrap();
+        let mut accounts = Accounts::default();
+        let before = accounts.look().unwrap();
         let mut number = 1u64;
         let after = loop {
             number = (0..10_000_000)
                 .fold(number, |n, i| std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i));
-            let now = load().unwrap();
+            let now = accounts.look().unwrap();
             if now.ours >= before.ours + 5 {
                 break now;
             }
         };
-        assert!(after.total > before.total && after.busy > before.busy, "{before:?} {after:?}");
+        assert!(after.total > before.total && after.used > before.used, "{before:?} {after:?}");
     }
 }

@@ -34,7 +34,7 @@ use tokio::net::unix::pipe;
 
 use super::{Launch, Order, Report};
 pub use cgroup::{Grounds, Survey};
-pub(crate) use load::{Accounts, load};
+pub(crate) use load::Accounts;
 pub(crate) use spawner::spawner_main;
 pub(crate) use sys::close_inherited;
 pub(crate) use watch::DirWatch;

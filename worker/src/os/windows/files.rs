@@ -114,18 +114,6 @@ pub(crate) fn open_up(root: &Path) {
     }
 }
 
-/// Removes a directory with all that is in it, also what is marked read-only.
-pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(dir);
-            fs::remove_dir_all(dir)
-        }
-        done => done,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,9 +127,9 @@ mod tests {
         let mut rights = fs::metadata(&file).unwrap().permissions();
         rights.set_readonly(true);
         fs::set_permissions(&file, rights).unwrap();
-        remove_tree(&tree).unwrap();
+        crate::os::remove_tree(&tree).unwrap();
         assert!(!tree.exists());
-        remove_tree(&tree).unwrap();
+        crate::os::remove_tree(&tree).unwrap();
     }
 
     #[test]

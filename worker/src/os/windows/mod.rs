@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 
 use super::{Launch, Order, Report, Status};
 use job::Job;
-pub(crate) use load::load;
+pub(crate) use load::Accounts;
 pub use pipe::Output;
 #[cfg(test)]
 pub(crate) use pipe::pair;

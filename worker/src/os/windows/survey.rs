@@ -44,6 +44,11 @@ impl Survey {
         None
     }
 
+    /// Why tasks do not yield the processor: their priority, which a job insists on, is enough.
+    pub fn why_no_processor(&self) -> Option<String> {
+        None
+    }
+
     /// Why the processes of an attempt cannot be counted.
     pub fn why_no_processes(&self) -> Option<String> {
         None

@@ -4,7 +4,6 @@
 mod config;
 #[cfg(target_os = "linux")]
 mod evdev;
-#[cfg(target_os = "linux")]
 mod load;
 #[cfg(target_os = "linux")]
 mod logind;

@@ -1,19 +1,15 @@
 //! What Windows tells of the owner's use of the host: the last input of this session, processors, memory, power. What is
-//! not here: input in other sessions, which a process does not see.
+//! not here: input in other sessions, which a process does not see; who uses the processors (`load`).
 
 use std::thread;
 use std::time::Duration;
 
 use common::Span;
 
+use super::load::OthersLoad;
 use super::{Sensor, SensorsConfig, Use};
-use crate::os;
 use crate::os::windows::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
-use crate::share::Load;
-
-/// How long the very first look at the processors takes, as it needs two moments.
-const FIRST: Duration = Duration::from_millis(500);
 
 /// Something that is looked at now and then.
 struct Glance {
@@ -21,7 +17,7 @@ struct Glance {
     topic: Topic,
     /// How often at most; nothing for as often as everything else.
     every: Duration,
-    look: Box<dyn FnMut() -> Sight + Send>,
+    look: fn() -> Sight,
 }
 
 impl Sensor for Glance {
@@ -45,17 +41,15 @@ impl Sensor for Glance {
 /// Every sensor that the owner did not switch off. `evdev` is the switch for the last input.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let ms = Duration::from_millis;
-    let mut before = None;
-    let glances: [(Use, &'static str, Topic, Duration, Box<dyn FnMut() -> Sight + Send>); 4] = [
-        (config.evdev, "input", Topic::Input, Duration::ZERO, Box::new(input)),
-        (config.load, "load", Topic::Load, ms(config.load_every_ms), Box::new(move || load(&mut before))),
-        (config.memory, "memory", Topic::Memory, ms(config.memory_every_ms), Box::new(memory)),
-        (config.power, "power", Topic::Power, ms(config.power_every_ms), Box::new(power)),
+    let glances: [(Use, &'static str, Topic, Duration, fn() -> Sight); 3] = [
+        (config.evdev, "input", Topic::Input, Duration::ZERO, input),
+        (config.memory, "memory", Topic::Memory, ms(config.memory_every_ms), memory),
+        (config.power, "power", Topic::Power, ms(config.power_every_ms), power),
     ];
     let wanted = glances.into_iter().filter(|(switch, ..)| *switch == Use::Auto);
-    wanted
-        .map(|(_, name, topic, every, look)| Box::new(Glance { name, topic, every, look }) as Box<dyn Sensor>)
-        .collect()
+    let glances = wanted.map(|(_, name, topic, every, look)| Box::new(Glance { name, topic, every, look }) as _);
+    let load = (config.load == Use::Auto).then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
+    glances.chain(load).collect()
 }
 
 fn input() -> Sight {
@@ -65,19 +59,6 @@ fn input() -> Sight {
             Sight::Unknown("a service sees no keyboard and no mouse; run the worker in the user's session".to_owned())
         }
     }
-}
-
-fn load(before: &mut Option<Load>) -> Sight {
-    let first = before.take().or_else(|| os::load().inspect(|_| thread::sleep(FIRST)));
-    *before = os::load();
-    let (Some(first), Some(now)) = (first, *before) else {
-        return Sight::Unknown("the system does not tell how busy its processors are".to_owned());
-    };
-    let passed = now.total.saturating_sub(first.total).max(1);
-    let ours = now.ours.saturating_sub(first.ours);
-    let others = now.busy.saturating_sub(first.busy).saturating_sub(ours);
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    Sight::Seen(Reading::Load(processors as f64 * others as f64 / passed as f64))
 }
 
 fn memory() -> Sight {
@@ -113,7 +94,7 @@ mod tests {
             seen.push((sensor.name(), sensor.topic()));
         }
         let names =
-            [("input", Topic::Input), ("load", Topic::Load), ("memory", Topic::Memory), ("power", Topic::Power)];
+            [("input", Topic::Input), ("memory", Topic::Memory), ("power", Topic::Power), ("load", Topic::Load)];
         assert_eq!(seen, names);
         assert!(
             all(&SensorsConfig { evdev: Use::Off, ..SensorsConfig::default() }).iter().all(|s| s.name() != "input")

@@ -15,6 +15,7 @@ use common::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection, RequestConnection};
 use x11rb::errors::{ConnectError, ReplyError};
+use x11rb::protocol::Event;
 use x11rb::protocol::screensaver::ConnectionExt as _;
 use x11rb::protocol::sync::{self, ConnectionExt as _};
 use x11rb::protocol::xinput::ConnectionExt as _;
@@ -50,8 +51,8 @@ enum Display {
 
 struct Opened {
     connection: RustConnection,
-    /// Whether the server tells of a touch.
-    tells: bool,
+    /// With which the server tells of a touch, if it can.
+    touched: Option<sync::Alarm>,
     counter: Option<sync::Counter>,
 }
 
@@ -151,7 +152,7 @@ impl Sensor for X11 {
     fn wait(&mut self, pause: Duration) {
         let opened: Vec<&Opened> =
             self.displays.values().filter_map(|d| if let Display::Open(o) = d { Some(&**o) } else { None }).collect();
-        let all_tell = opened.iter().all(|display| display.tells);
+        let all_tell = opened.iter().all(|display| display.touched.is_some());
         let pause = if all_tell { pause.max(Duration::from_millis(self.config.input_every_ms)) } else { ASK };
         if opened.is_empty() {
             return thread::sleep(pause);
@@ -198,22 +199,28 @@ fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
             counters.into_iter().find(|counter| counter.name == COUNTER).map(|counter| counter.counter)
         }
     };
-    let tells = counter.is_some_and(|counter| asks(&connection, counter));
-    Ok(Some(Opened { connection, tells, counter }))
+    // The server looks at its counter when it has a reason to: without the alarm at the begin of a pause it might never
+    // see that there was one, and so not that it ended.
+    let touched = counter.and_then(|counter| {
+        alarm(&connection, counter, sync::TESTTYPE::POSITIVE_TRANSITION)?;
+        alarm(&connection, counter, sync::TESTTYPE::NEGATIVE_TRANSITION)
+    });
+    Ok(Some(Opened { connection, touched, counter }))
 }
 
-/// Whether the server will tell of the first touch after each pause.
-fn asks(connection: &RustConnection, counter: sync::Counter) -> bool {
+/// Has the server tell whenever the counter passes the length of a pause in this direction; nothing where it does not.
+fn alarm(connection: &RustConnection, counter: sync::Counter, direction: sync::TESTTYPE) -> Option<sync::Alarm> {
     let value = |ms: u32| sync::Int64 { hi: 0, lo: ms };
     let alarm = sync::CreateAlarmAux::new()
         .counter(counter)
         .value_type(sync::VALUETYPE::ABSOLUTE)
         .value(value(PAUSE_MS))
-        .test_type(sync::TESTTYPE::NEGATIVE_TRANSITION)
+        .test_type(direction)
         .delta(value(0))
         .events(1);
-    let id = connection.generate_id();
-    id.is_ok_and(|id| connection.sync_create_alarm(id, &alarm).is_ok_and(|cookie| cookie.check().is_ok()))
+    let id = connection.generate_id().ok()?;
+    connection.sync_create_alarm(id, &alarm).ok()?.check().ok()?;
+    Some(id)
 }
 
 fn is_xwayland(connection: &RustConnection) -> Result<bool, ReplyError> {
@@ -240,12 +247,13 @@ impl Opened {
         Ok(Span::from_millis(answer.ms_since_user_input.into()))
     }
 
-    /// Whether the server has told something since, or is gone.
+    /// Whether the server has told of a touch since, or is gone.
     fn told(&self) -> bool {
         let mut told = false;
         loop {
             match self.connection.poll_for_event() {
-                Ok(Some(_)) => told = true,
+                Ok(Some(Event::SyncAlarmNotify(event))) => told |= Some(event.alarm) == self.touched,
+                Ok(Some(_)) => {}
                 Ok(None) => return told,
                 Err(_) => return true,
             }

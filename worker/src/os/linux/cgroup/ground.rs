@@ -94,6 +94,13 @@ impl Survey {
         self.processes.as_ref().err().cloned()
     }
 
+    /// Why tasks cannot be given just the processor time that their neighbours leave; nothing where they can.
+    pub fn why_no_processor(&self) -> Option<String> {
+        let handed_down = self.unified.as_ref().is_ok_and(|base| base.join("cpu.weight").exists());
+        let old = self.processor.as_ref().err().filter(|_| !handed_down)?;
+        Some(format!("the `cpu` controller is not delegated to this worker in version 2, and {old}"))
+    }
+
     /// The grounds on which attempts are frozen in this way; limits are taken where they can be had.
     ///
     /// # Errors

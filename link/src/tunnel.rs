@@ -1,0 +1,268 @@
+//! QUIC where UDP does not get through: its datagrams, each behind its length, over a TCP connection to the master's port of
+//! the same number. Everything else is as over UDP: the same handshake, the same certificates, the same streams. What is
+//! not here: when to take this way (`endpoint`).
+//!
+//! Datagrams that come faster than TCP takes them are dropped, as a network would do, so that QUIC slows down.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// What the side that connects says first: whoever says something else is not one of us.
+const GREETING: [u8; 8] = *b"deskgrd1";
+/// How long that may take.
+const GREETED: Duration = Duration::from_secs(5);
+/// A tunnel in which nothing comes for so long is given up; QUIC gives up before.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Tunnels that a listener has at a time.
+const MOST: usize = 16_384;
+/// Datagrams that wait for one tunnel, and for the endpoint.
+const OUTWARD: usize = 256;
+const INWARD: usize = 1_024;
+/// How long to wait after a connection could not be accepted, for want of files for instance.
+const PAUSE: Duration = Duration::from_millis(100);
+
+type Datagram = (SocketAddr, Vec<u8>);
+
+/// One tunnel, or all that a listener has: a socket for a QUIC endpoint.
+#[derive(Debug)]
+pub(crate) struct Tunnels {
+    local: SocketAddr,
+    out: Arc<Peers>,
+    inbox: Mutex<Receiver<Datagram>>,
+}
+
+/// Where each peer is sent datagrams.
+#[derive(Debug, Default)]
+struct Peers(Mutex<BTreeMap<SocketAddr, Sender<Vec<u8>>>>);
+
+impl Peers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Sender<Vec<u8>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a tunnel to this address.
+pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(&GREETING).await?;
+    let (tell, inbox) = channel(INWARD);
+    let tunnels = Tunnels { local: stream.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
+    let (send, outward) = channel(OUTWARD);
+    tunnels.out.lock().insert(address, send);
+    tokio::spawn(carry(stream, address, tell, outward));
+    Ok(Arc::new(tunnels))
+}
+
+/// Takes tunnels for as long as the socket is there.
+pub(crate) fn serve(listener: TcpListener) -> io::Result<Arc<Tunnels>> {
+    let (tell, inbox) = channel(INWARD);
+    let tunnels = Tunnels { local: listener.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
+    tokio::spawn(accept(listener, tell, Arc::clone(&tunnels.out)));
+    Ok(Arc::new(tunnels))
+}
+
+async fn accept(listener: TcpListener, tell: Sender<Datagram>, peers: Arc<Peers>) {
+    let room = Arc::new(Semaphore::new(MOST));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = tell.closed() => {
+                // Each tunnel ends once it has carried what was sent.
+                peers.lock().clear();
+                return;
+            }
+        };
+        match accepted {
+            Ok((stream, from)) => {
+                // Where there is no room the connection is closed at once.
+                let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+                let (tell, peers) = (tell.clone(), Arc::clone(&peers));
+                tokio::spawn(async move {
+                    admit(stream, from, tell, &peers).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a TCP connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, peers: &Peers) {
+    let mut said = [0; GREETING.len()];
+    let greeting = tokio::time::timeout(GREETED, stream.read_exact(&mut said)).await;
+    if !matches!(greeting, Ok(Ok(_))) || said != GREETING {
+        return;
+    }
+    let (send, outward) = channel(OUTWARD);
+    peers.lock().insert(from, send);
+    carry(stream, from, tell, outward).await;
+    peers.lock().remove(&from);
+}
+
+/// Carries datagrams in both directions until one of them ends.
+async fn carry(stream: TcpStream, peer: SocketAddr, tell: Sender<Datagram>, mut outward: Receiver<Vec<u8>>) {
+    // Only makes things slower where it fails.
+    let _ = stream.set_nodelay(true);
+    let (read, write) = stream.into_split();
+    let (mut read, mut write) = (BufReader::new(read), BufWriter::new(write));
+    let inwards = async {
+        loop {
+            let length = tokio::time::timeout(SILENCE, read.read_u16()).await??;
+            let mut datagram = vec![0; usize::from(length)];
+            tokio::time::timeout(SILENCE, read.read_exact(&mut datagram)).await??;
+            if tell.send((peer, datagram)).await.is_err() {
+                return Ok(());
+            }
+        }
+    };
+    let outwards = async {
+        while let Some(datagram) = outward.recv().await {
+            write.write_u16(u16::try_from(datagram.len()).unwrap_or(0)).await?;
+            write.write_all(&datagram).await?;
+            if outward.is_empty() {
+                write.flush().await?;
+            }
+        }
+        write.shutdown().await
+    };
+    let end: io::Result<()> = tokio::select! {
+        end = inwards => end,
+        end = outwards => end,
+    };
+    if let Err(error) = end {
+        tracing::debug!(%peer, %error, "a tunnel ended");
+    }
+}
+
+impl AsyncUdpSocket for Tunnels {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Ready)
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let fits = transmit.contents.len() <= usize::from(u16::MAX);
+        if let Some(way) = self.out.lock().get(&transmit.destination).filter(|_| fits) {
+            let _ = way.try_send(transmit.contents.to_vec());
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        while count < buffers.len().min(meta.len()) {
+            let (addr, datagram) = match inbox.poll_recv(cx) {
+                Poll::Ready(Some(datagram)) => datagram,
+                // The only tunnel is gone, and with it everything over it.
+                Poll::Ready(None) if count == 0 => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+                Poll::Pending if count == 0 => return Poll::Pending,
+                Poll::Ready(None) | Poll::Pending => break,
+            };
+            let len = datagram.len();
+            // One that is too long for the endpoint is lost.
+            if let Some(space) = buffers[count].get_mut(..len) {
+                space.copy_from_slice(&datagram);
+                meta[count] = RecvMeta { addr, len, stride: len, ecn: None, dst_ip: None };
+                count += 1;
+            }
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+/// Datagrams are always taken, if only to be dropped.
+#[derive(Debug)]
+struct Ready;
+
+impl UdpPoller for Ready {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn received(socket: &Tunnels) -> io::Result<Datagram> {
+        let (mut space, mut meta) = (vec![0; 2_000], [RecvMeta::default()]);
+        let receive = std::future::poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta));
+        let count = tokio::time::timeout(Duration::from_secs(20), receive).await.expect("a datagram, or the end")?;
+        assert_eq!(count, 1);
+        Ok((meta[0].addr, space[..meta[0].len].to_vec()))
+    }
+
+    fn send(socket: &Tunnels, destination: SocketAddr, contents: &[u8]) {
+        socket.try_send(&Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }).unwrap();
+    }
+
+    async fn listening() -> (Arc<Tunnels>, SocketAddr) {
+        let socket = serve(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, address)
+    }
+
+    #[tokio::test]
+    async fn datagrams_arrive_whole_in_both_directions_and_each_with_its_sender() {
+        let (master, address) = listening().await;
+        let (one, other) = (dial(address).await.unwrap(), dial(address).await.unwrap());
+        for (worker, length) in [(&one, 1_200), (&other, 1), (&one, 1_999)] {
+            send(worker, address, &vec![length as u8; length]);
+            let (from, datagram) = received(&master).await.unwrap();
+            assert_eq!((from, datagram), (worker.local_addr().unwrap(), vec![length as u8; length]));
+            send(&master, from, b"answer");
+            assert_eq!(received(worker).await.unwrap(), (address, b"answer".to_vec()));
+        }
+        send(&master, address, b"to nobody");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_greet_is_not_heard_and_the_end_of_a_tunnel_is_told() {
+        let (master, address) = listening().await;
+        let mut stranger = TcpStream::connect(address).await.unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(stranger.read(&mut [0; 16]).await.unwrap_or(0), 0, "the master closes");
+        let worker = dial(address).await.unwrap();
+        send(&worker, address, b"hello");
+        assert_eq!(received(&master).await.unwrap().1, b"hello");
+        drop(master);
+        assert_eq!(received(&worker).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[tokio::test]
+    async fn a_datagram_that_is_too_long_is_lost_and_those_after_it_are_not() {
+        let (master, address) = listening().await;
+        let worker = dial(address).await.unwrap();
+        send(&worker, address, &[1; 5_000]);
+        send(&worker, address, &[2; 5]);
+        assert_eq!(received(&master).await.unwrap().1, [2; 5]);
+    }
+}
