@@ -15,6 +15,7 @@ mod processes;
 mod record;
 mod research;
 mod service;
+mod udp_blocked;
 
 use std::time::Duration;
 
