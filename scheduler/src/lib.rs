@@ -25,6 +25,7 @@ mod plan;
 pub mod policy;
 pub mod predict;
 pub mod record;
+pub mod reservation;
 mod scheduler;
 mod settings;
 mod survival;
