@@ -20,6 +20,7 @@ mod host_events;
 mod job;
 mod job_events;
 mod laws;
+mod lessons;
 mod pace;
 mod plan;
 pub mod policy;

@@ -51,11 +51,14 @@ impl Learned {
         Some(Self { points, even: false })
     }
 
-    /// What the next runs may be like: evenly spread between those that were seen, from 0 on, and somewhat beyond the longest one
-    /// while runs are few and alike, or where the longest was not done. None of no runs, or where all times are 0.
+    /// What the next runs may be like: evenly spread between those that were seen, from somewhat before the shortest one on (an
+    /// average step between runs), and somewhat beyond the longest one while runs are few and alike, or where the longest
+    /// was not done. None of no runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
         let mut points = estimate(runs)?;
         let (longest, mut known) = *points.last()?;
+        let shortest = points.first()?.0;
+        let start = (shortest - (longest - shortest) / runs.len() as f64).max(0.0);
         if runs.len() <= FEW && light(runs) {
             let part = runs.len() as f64 / (runs.len() + 1) as f64;
             points.iter_mut().for_each(|point| point.1 *= part);
@@ -64,7 +67,7 @@ impl Learned {
         if known < 1.0 {
             points.push((BEYOND * longest, 1.0));
         }
-        points.insert(0, (0.0, 0.0));
+        points.splice(0..0, [(0.0, 0.0), (start, 0.0)]);
         Some(Self { points, even: true })
     }
 }
@@ -91,11 +94,11 @@ impl RunTimes for Learned {
         let mut sum = 0.0;
         let mut before = (0.0, 0.0);
         for &(time, upto) in &self.points {
-            if !self.even {
+            if !self.even || time <= before.0 {
                 if time > from && time <= to {
                     sum += time * (upto - before.1);
                 }
-            } else if time > before.0 {
+            } else {
                 let (a, b) = (before.0.max(from), time.min(to));
                 if b > a {
                     sum += (upto - before.1) / (time - before.0) * (b * b - a * a) / 2.0;

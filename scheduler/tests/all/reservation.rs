@@ -248,6 +248,8 @@ proptest! {
                 prop_assert!((last..=1.0).contains(&part), "{part} after {last}: {law:?}");
                 last = part;
             }
+            let mean = (0..1_000).map(|i| law.quantile((f64::from(i) + 0.5) / 1_000.0)).sum::<f64>() / 1_000.0;
+            prop_assert!((law.mean() - mean).abs() < 0.01 * high, "{} and {mean}: {law:?}", law.mean());
             let found = time_optimal(&Grid::of(&law, 60));
             prop_assert!(found.cost.is_finite() && found.limits.windows(2).all(|pair| pair[0] < pair[1]));
         }
@@ -306,6 +308,18 @@ fn a_few_runs_buy_most_of_the_optimum() {
             let mean = (0..trials).map(efficiency).sum::<f64>() / f64::from(trials);
             assert!(mean >= least, "{name} from {k} runs: {mean:.3}");
         }
+    }
+}
+
+#[test]
+fn runs_that_all_took_the_same_teach_a_limit_just_above() {
+    for count in [1, 5, 50] {
+        let runs = vec![Run::done(7.0); count];
+        let law = Learned::expected(&runs).expect("there are runs");
+        let first = time_optimal(&Grid::of(&law, 200)).limits[0];
+        let most = if count == 1 { 10.5 } else { 7.1 };
+        assert!((7.0 - 1e-9..=most).contains(&first), "{count} runs: {first}");
+        assert!((6.9..8.8).contains(&law.mean()), "{count} runs: {}", law.mean());
     }
 }
 

@@ -278,6 +278,17 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_ends_just_where_the_next_request_begins() {
+        // 0.3 and what is left up to 0.9 are more than 0.9, as numbers are rounded.
+        let (early, next) = (0.3, 0.9);
+        assert!(early + (next - early) > next);
+        let jobs = [job(10, early, &[next]), job(10, next, &[next - 0.1, 9.0])];
+        let outcome = rounds(&jobs, 10, Backfill::Speculative);
+        assert_eq!(outcome.stays[1].to.to_bits(), next.to_bits());
+        assert_eq!(outcome.kills(), 2);
+    }
+
+    #[test]
     fn who_arrives_in_a_round_waits_for_its_end_unless_a_gap_fits() {
         let late = Job { submit: 2.0, ..job(4, 1.0, &[2.0]) };
         let jobs = [job(8, 6.0, &[8.0]), late];
