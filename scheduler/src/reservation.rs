@@ -13,13 +13,13 @@ mod sequence;
 mod windows;
 
 pub use adaptive::adaptive_time_optimal;
-pub use gain::{Candidate, Gap, fill, gain, gain_while};
+pub use gain::{Candidate, Gap, fill, fill_while, gain, gain_while};
 pub use grid::Grid;
 pub use law::{BadLaw, Family, Law, RunTimes};
 pub use learned::{Learned, Run};
 pub use parse::LAWS;
 pub use sequence::{Sequence, cost_under, limit_after, time_optimal};
-pub use windows::{Windows, hour_of_week};
+pub use windows::{Outlook, Windows, hour_of_week};
 
 /// The least expected time until a task is done: by the plain programme where nothing fills gaps (`zeta` 0), else by the
 /// one that knows of a stream of small work that arrives at `zeta` times the processors' rate (0 up to but not 1).

@@ -246,7 +246,7 @@ fn normal(z: f64) -> f64 {
 }
 
 /// The integral of a function over a stretch: Simpson's rule, each half again until both agree to about 12 digits.
-pub(super) fn integral(of: &dyn Fn(f64) -> f64, from: f64, to: f64) -> f64 {
+fn integral(of: &dyn Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     // Some pieces from the start, so that a narrow peak between three looks is not passed over.
     const PIECES: u32 = 16;
     const DEPTH: u32 = 30;

@@ -3,13 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::survival::LifeTable;
+use crate::survival::{Curve, LifeTable};
 
 const HOUR_S: f64 = 3_600.0;
 /// Hours of a week.
 const HOURS: usize = 168;
 /// How many expected ends an hour of the week is given at the usual rate before its own count.
-const PRIOR: f64 = 2.0;
+const PRIOR: f64 = 0.5;
 /// The rate, in ends per second, that is taken before anything was seen: two a working day.
 const PRIOR_RATE: f64 = 2.0 / 28_800.0;
 /// Its weight in each age class, in ends.
@@ -71,12 +71,29 @@ impl Windows {
         (self.ends[at] / level + PRIOR) / (self.expected[at] + PRIOR)
     }
 
-    /// The probability that a window which has been open for `age_s` at `now_s` (seconds since 1970 in local time) stays open
-    /// for `more_s` more.
-    pub fn open(&self, now_s: f64, age_s: f64, more_s: f64) -> f64 {
-        let curve = self.by_age.curve();
-        let hazard = pieces(now_s, age_s, age_s + more_s.max(0.0))
-            .map(|piece| self.factor(piece.hour) * (curve.hazard(piece.to_age_s) - curve.hazard(piece.from_age_s)));
+    /// What may become of a window that has been open for `age_s` at `now_s` (seconds since 1970 in local time).
+    pub fn outlook(&self, now_s: f64, age_s: f64) -> Outlook {
+        let factors = (0..HOURS).map(|hour| self.factor(hour)).collect();
+        Outlook { curve: self.by_age.curve(), factors, now_s, age_s }
+    }
+}
+
+/// What may become of an open window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    curve: Curve,
+    factors: Vec<f64>,
+    now_s: f64,
+    age_s: f64,
+}
+
+impl Outlook {
+    /// The probability that it stays open for so many seconds more.
+    pub fn open(&self, more_s: f64) -> f64 {
+        let hazard = pieces(self.now_s, self.age_s, self.age_s + more_s.max(0.0)).map(|piece| {
+            let by_age = self.curve.hazard(piece.to_age_s) - self.curve.hazard(piece.from_age_s);
+            self.factors.get(piece.hour).copied().unwrap_or(1.0) * by_age
+        });
         (-hazard.sum::<f64>()).exp()
     }
 }

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use scheduler::reservation::{
-    Candidate, Gap, Grid, Law, Learned, Run, RunTimes, Windows, adaptive_time_optimal, fill, gain, gain_while,
-    hour_of_week, optimal, time_optimal,
+    Candidate, Gap, Grid, Law, Learned, Run, RunTimes, Windows, adaptive_time_optimal, fill, fill_while, gain,
+    gain_while, hour_of_week, optimal, time_optimal,
 };
 use serde_json::Value;
 
@@ -323,28 +323,56 @@ fn runs_that_all_took_the_same_teach_a_limit_just_above() {
     }
 }
 
-#[test]
-fn windows_end_when_they_used_to_end() {
-    // A month of nights: idle from 18:00 to 08:00 on working days.
-    const DAY_S: f64 = 86_400.0;
+const DAY_S: f64 = 86_400.0;
+const HOUR_S: f64 = 3_600.0;
+
+/// A month of nights: idle from 18:00 to 08:00 on working days.
+fn nights() -> Windows {
     let mut windows = Windows::default();
     // Day 4 of 1970 was a Monday.
     for day in (0..28).filter(|day| day % 7 < 5) {
-        let begin_s = (4.0 + f64::from(day)) * DAY_S + 18.0 * 3_600.0;
-        windows.observe(begin_s, begin_s + 14.0 * 3_600.0, true);
+        let begin_s = (4.0 + f64::from(day)) * DAY_S + 18.0 * HOUR_S;
+        windows.observe(begin_s, begin_s + 14.0 * HOUR_S, true);
     }
-    let monday_s = (4.0 + 28.0) * DAY_S;
-    let evening_s = monday_s + 19.0 * 3_600.0;
-    let until_five = windows.open(evening_s, 3_600.0, 10.0 * 3_600.0);
-    let until_nine = windows.open(evening_s, 3_600.0, 14.0 * 3_600.0);
+    windows
+}
+
+/// A Monday that was not among them.
+const MONDAY_S: f64 = 32.0 * DAY_S;
+
+#[test]
+fn windows_end_when_they_used_to_end() {
+    let windows = nights();
+    let outlook = windows.outlook(MONDAY_S + 19.0 * HOUR_S, HOUR_S);
+    let (until_five, until_nine) = (outlook.open(10.0 * HOUR_S), outlook.open(14.0 * HOUR_S));
     assert!(until_five > 0.6 && until_nine < 0.6 * until_five, "{until_five} and {until_nine}");
     assert!(windows.factor(8 + 24) > 3.0 * windows.factor(2 + 24));
     let mut last = 1.0;
     for hours in 0..40 {
-        let open = windows.open(evening_s, 3_600.0, f64::from(hours) * 3_600.0);
+        let open = outlook.open(f64::from(hours) * HOUR_S);
         assert!((0.0..=last).contains(&open), "{hours}: {open}");
         last = open;
     }
+}
+
+#[test]
+fn a_window_is_filled_with_what_it_used_to_last_for() {
+    let windows = nights();
+    let law = |hours: (f64, f64)| -> Law {
+        format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S).parse().expect("a law")
+    };
+    let (short, long) = (law((1.0, 2.0)), law((8.0, 10.0)));
+    let candidates = [&short, &long].map(|law| Candidate { law, failed: 0.0, processors: 1.0 });
+    let chosen = |hour: f64, age: f64| {
+        let outlook = windows.outlook(MONDAY_S + DAY_S + hour * HOUR_S, age * HOUR_S);
+        fill_while(&|more_s| outlook.open(more_s), 24.0 * HOUR_S, 1.0, &candidates).map(|(at, _)| at)
+    };
+    // In the evening there is time for the long one, towards the morning only for the short one.
+    assert_eq!(chosen(-5.5, 0.5), Some(1));
+    assert_eq!(chosen(6.0, 12.0), Some(0));
+    // Who needs more than there is has no gain at all.
+    let wide = [Candidate { processors: 2.0, ..candidates[0] }];
+    assert_eq!(fill_while(&|_| 1.0, HOUR_S, 1.0, &wide), None);
 }
 
 #[test]
