@@ -41,8 +41,12 @@ impl Scheduler {
             && outcome != Outcome::Stopped
         {
             job.pace.observe(ran, speed, success);
+            job.learn(attempt.task.index, &outcome, ran, speed);
         }
+        let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
+            // It did as the policy wanted.
+            Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(limit)) => Charge::Nothing,
             Outcome::Stopped if load.phase.executing() => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             _ => Charge::Failure,

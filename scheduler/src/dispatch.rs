@@ -268,7 +268,7 @@ impl<'a> Starter<'a> {
         self.hosts.index.update(host, self.now);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
-        let limit = job.policy.limits.limit(&job.rules);
+        let limit = job.limit(index, host.speed);
         // Of tasks that are known to be short nothing would be heard before they are over.
         let short = job.plan.class.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::attempt::Outcome;
 use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
@@ -13,12 +14,14 @@ use crate::experience::Stage;
 use crate::few::Few;
 use crate::gathered::Gathered;
 use crate::host::Hosts;
+use crate::lessons::Lessons;
 use crate::pace::Pace;
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::policy::ordering::Rank;
 use crate::policy::placement::Scene;
 use crate::policy::replication::{Class, Replicated, Replication, Urgency};
+use crate::reservation::Run;
 use crate::settings::Settings;
 use crate::wishes::{Wish, Wishes};
 
@@ -57,6 +60,7 @@ pub(crate) struct Job {
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
+    lessons: Lessons,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -82,6 +86,8 @@ pub(crate) struct Record {
     suspended: bool,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
+    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a host of speed 1.
+    pub(crate) killed_s: f64,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
 }
@@ -160,9 +166,40 @@ impl Job {
             attempts: 0,
             duplicates: 0,
             pace: Pace::default(),
+            lessons: Lessons::default(),
             in_line: false,
             in_copy_line: false,
             alarm: None,
+        }
+    }
+
+    /// The longest that a new attempt at this task may run on a host of this speed.
+    pub(crate) fn limit(&self, index: u32, speed: Speed) -> Option<Span> {
+        let killed_s = self.records.get(&index).map_or(0.0, |record| record.killed_s);
+        self.policy.limits.limit(&self.rules, &self.lessons, killed_s, speed)
+    }
+
+    /// Whether an attempt that was killed at this limit had it from the policy, and not from the job.
+    pub(crate) fn limited(&self, limit: Span) -> bool {
+        self.policy.limits.learns() && self.rules.timeout != Some(limit)
+    }
+
+    /// An attempt at this task ended by itself on a host of this speed, or at a limit.
+    pub(crate) fn learn(&mut self, index: u32, outcome: &Outcome, ran: Span, speed: Speed) {
+        let answer = self.policy.limits;
+        if !answer.learns() || self.rules.checkpoint {
+            return;
+        }
+        match outcome {
+            Outcome::Succeeded => self.lessons.observe(Run::done(ran.secs() * speed.factor()), answer),
+            Outcome::TimedOut(limit) => {
+                let work_s = limit.secs() * speed.factor();
+                self.lessons.observe(Run::cut(work_s), answer);
+                if let Some(record) = self.records.at_mut(&index) {
+                    record.killed_s = record.killed_s.max(work_s);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,7 @@ mod days;
 mod grid;
 mod history;
 mod measure;
+pub mod requests;
 mod stats;
 mod threads;
 

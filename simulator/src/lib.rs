@@ -1,7 +1,8 @@
-//! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, and the replay of
-//! recorded runs. What is not here: any rule of scheduling.
+//! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, the replay of
+//! recorded runs, and a batch machine for jobs of many processors. What is not here: any rule of scheduling.
 
 pub mod availability;
+pub mod batch;
 pub mod experiment;
 pub mod oracle;
 pub mod platform;

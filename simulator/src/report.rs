@@ -1,6 +1,7 @@
 //! Reports of experiments, for people to read. What is not here: measuring.
 
 pub mod figure;
+pub mod gainaru;
 pub mod kondo;
 pub mod rows;
 pub mod svg;

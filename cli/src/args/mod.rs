@@ -1,6 +1,7 @@
 //! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
 
 pub(crate) mod job;
+pub(crate) mod predict;
 pub(crate) mod research;
 #[cfg(windows)]
 pub(crate) mod scm;
@@ -125,6 +126,9 @@ The admin makes the token with: deskgrid token create --role client")]
     /// The catalogue of scheduling policies
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// What will be, from what is known
+    #[command(subcommand)]
+    Predict(predict::PredictCommand),
     /// Simulate jobs on desktop grids, under any policy
     #[command(after_help = research::SIMULATE)]
     Simulate(research::SimulateArgs),

@@ -68,6 +68,8 @@ compared with the least that is possible on the same trace.";
 pub(crate) enum Paper {
     /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
     Kondo,
+    /// Gainaru, Pallez, Sun and Raghavan: Speculative Scheduling for Stochastic HPC Applications, ICPP 2019
+    Gainaru,
 }
 
 /// `deskgrid reproduce`.
@@ -79,15 +81,18 @@ pub(crate) struct ReproduceArgs {
     /// Fewer runs: in under a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Where the report, its figures and its tables go
-    #[arg(long, value_name = "DIR", default_value = "kondo")]
-    pub out: PathBuf,
+    /// Where the report, its figures and its tables go [default: the paper's name]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Starts of each experiment [default: 120, or 12 if quick]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
+    /// Gainaru: also run this log again (KTH-SP2, in the Standard Workload Format)
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Threads; the results are the same on any number [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
@@ -98,5 +103,6 @@ pub(crate) const REPRODUCE: &str = "\
 Examples:
   deskgrid reproduce kondo --quick
   deskgrid reproduce kondo --out kondo-full
+  deskgrid reproduce gainaru --log KTH-SP2_log.swf
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

@@ -1,7 +1,8 @@
 //! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what the report says.
 
 use serde::Serialize;
-use simulator::report::kondo::{File, Study, reproduce};
+use simulator::report::gainaru;
+use simulator::report::kondo::{self, File};
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -19,33 +20,50 @@ struct Answer {
 
 /// Does what was asked for.
 pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failure> {
-    let Paper::Kondo = args.paper;
-    let study = study(args);
+    let paper = match args.paper {
+        Paper::Kondo => "kondo",
+        Paper::Gainaru => "gainaru",
+    };
+    let out = args.out.clone().unwrap_or_else(|| paper.into());
     // Found out before the work, not after it.
-    std::fs::create_dir_all(&args.out).map_err(|e| Failure::io(format!("cannot make {}", args.out.display()), &e))?;
+    std::fs::create_dir_all(&out).map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
     let talk = context.out.mode() == OutputMode::Cli;
-    let files = reproduce(&study, &mut |what| {
+    let mut say = |what: &str| {
         if talk {
             note(what);
         }
-    })
-    .map_err(|error| failed(&error))?;
+    };
+    let files = match args.paper {
+        Paper::Kondo => kondo::reproduce(&of_kondo(args), &mut say).map_err(|error| failed(&error))?,
+        Paper::Gainaru => gainaru::reproduce(&of_gainaru(args), &mut say).map_err(|error| {
+            let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
+            Failure::usage("the log cannot be used", hint).because(error)
+        })?,
+    };
     for File { name, text } in &files {
-        write(&args.out.join(name), text)?;
+        write(&out.join(name), text)?;
     }
-    let report = args.out.join("report.md").display().to_string();
+    let report = out.join("report.md").display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
-    let answer = Answer { paper: "kondo", out: args.out.display().to_string(), files: names };
+    let answer = Answer { paper, out: out.display().to_string(), files: names };
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
     Ok(Exit::Well)
 }
 
-fn study(args: &ReproduceArgs) -> Study {
+fn of_kondo(args: &ReproduceArgs) -> kondo::Study {
     let threads = threads(args.threads);
-    let study = if args.quick { Study::quick(args.seed, threads) } else { Study::full(args.seed, threads) };
+    let study =
+        if args.quick { kondo::Study::quick(args.seed, threads) } else { kondo::Study::full(args.seed, threads) };
     match args.runs {
-        Some(runs) => Study { runs: runs as usize, side_runs: study.side_runs.min(runs as usize), ..study },
+        Some(runs) => kondo::Study { runs: runs as usize, side_runs: study.side_runs.min(runs as usize), ..study },
         None => study,
     }
+}
+
+fn of_gainaru(args: &ReproduceArgs) -> gainaru::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { gainaru::Study::quick(args.seed, threads) } else { gainaru::Study::full(args.seed, threads) };
+    gainaru::Study { runs: args.runs.map_or(study.runs, |runs| runs as usize), log: args.log.clone(), ..study }
 }

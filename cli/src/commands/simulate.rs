@@ -133,6 +133,10 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
     }
     let (row, parameters) = name.split_once(':').map_or((name, ""), |(row, _)| (row, &name[row.len()..]));
     match scheduler::policy::parse(name) {
+        Ok(policy) if policy.limits.learns() => {
+            let what = format!("{} learns limits, and simulated tasks all have the same work", policy.name);
+            Err(Failure::usage(what, "deskgrid reproduce gainaru runs sequences of limits on jobs of many lengths"))
+        }
         Ok(policy) => {
             let label = format!("{}{parameters}", policy.name);
             Ok(Contender { label, policy: name.to_owned(), checkpoint })

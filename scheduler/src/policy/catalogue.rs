@@ -98,6 +98,28 @@ static CATALOGUE: &[Policy] = &[
         ],
         ..PRED
     },
+    Policy {
+        name: "TOPTIMAL",
+        source: "Gainaru et al. 2019, section 4.1",
+        summary: "PRI-CR; attempts get limits from the sequence that is cheapest where an attempt costs its whole limit. \
+                  Only for hosts that are reserved for it.",
+        placement: Placement::PriCr,
+        limits: Limits::TimeOptimal,
+        ..BASE
+    },
+    Policy {
+        name: "ATOPTIMAL",
+        source: "Gainaru et al. 2019, section 4.1",
+        summary: "TOPTIMAL where small work fills what attempts leave of their limits.",
+        placement: Placement::PriCr,
+        limits: Limits::Adaptive { zeta: 0.21 },
+        parameters: &[Parameter {
+            name: "zeta",
+            default: "0.21",
+            meaning: "rate at which small work arrives, by processor, from 0 to below 1 (as on Intrepid, Table 2)",
+        }],
+        ..BASE
+    },
 ];
 
 const REVERT: Parameter = Parameter {

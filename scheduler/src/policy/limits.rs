@@ -1,25 +1,61 @@
 //! How long may this attempt run, and what happens then?
 
-use common::Span;
 use common::job::Rules;
+use common::{Span, Speed};
+
+use crate::lessons::Lessons;
 
 /// Where an attempt's time limit comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limits {
     /// The job's own timeout, if it has one; the attempt is killed then and counts as failed.
     Fixed,
+    /// TOptimal (Gainaru et al. 2019): the sequence that costs the least for what the job's runs so far teach. Who is killed
+    /// at a limit is tried again with the next, and has not failed.
+    TimeOptimal,
+    /// ATOptimal: the same where small work fills what an attempt leaves of its time.
+    Adaptive {
+        /// Rate of small work, by processor, from 0 to below 1.
+        zeta: f64,
+    },
 }
 
 impl Limits {
-    pub(crate) fn limit(self, rules: &Rules) -> Option<Span> {
+    /// The limit on a host of this speed, of a task that was killed after so much work (in seconds on a host of speed 1)
+    /// before. The job's own timeout holds in any case.
+    pub(crate) fn limit(self, rules: &Rules, lessons: &Lessons, killed_s: f64, speed: Speed) -> Option<Span> {
+        // What keeps its state goes on where it was: it has no run time that a limit could be learned from.
+        if !self.learns() || rules.checkpoint {
+            return rules.timeout;
+        }
+        let learned = lessons.limit_s(killed_s).map(|work_s| Span::from_secs_f64(work_s / speed.factor()));
+        rules.timeout.into_iter().chain(learned).min()
+    }
+
+    /// Whether limits come from what was learned.
+    pub fn learns(self) -> bool {
+        !matches!(self, Limits::Fixed)
+    }
+
+    /// The rate of small work that it reckons with.
+    pub(crate) fn zeta(self) -> f64 {
         match self {
-            Limits::Fixed => rules.timeout,
+            Limits::Adaptive { zeta } => zeta,
+            Limits::Fixed | Limits::TimeOptimal => 0.0,
         }
     }
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Limits::Fixed => "the job's timeout where it has one: killed then, and counted as failed",
+            Limits::TimeOptimal => {
+                "the cheapest sequence for what five or more of the job's runs teach: killed then, and tried again with \
+                 the next"
+            }
+            Limits::Adaptive { .. } => {
+                "the cheapest sequence where small work fills gaps, for what five or more of the job's runs teach: \
+                 killed then, and tried again with the next"
+            }
         }
     }
 }

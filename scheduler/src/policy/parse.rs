@@ -5,7 +5,7 @@ use common::Span;
 
 use super::placement::Placement;
 use super::replication::{Replicated, Replication, Requeue};
-use super::{Policy, catalogue};
+use super::{Limits, Policy, catalogue};
 
 /// Why a policy cannot be had as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +73,10 @@ fn one_of<T: Copy>(value: &str, choices: &[(&str, T)], wanted: Wanted) -> Result
 
 impl Policy {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        if let ("zeta", Limits::Adaptive { zeta }) = (name, &mut self.limits) {
+            *zeta = number(value, 0.0, 0.999, "a rate from 0 to below 1")?;
+            return Ok(());
+        }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);

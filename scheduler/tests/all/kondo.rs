@@ -27,7 +27,7 @@ fn pri_cr_wait_waits_for_ten_minutes_or_for_ten_hosts_for_each_task() {
     let mut w = world(&[1.0, 2.0]);
     w.job(1).policy("PRI-CR-WAIT").submit();
     w.pass(s(599));
-    assert_eq!(busy(&w), [], "two hosts are not ten");
+    assert_eq!(busy(&w), [0; 0], "two hosts are not ten");
     w.pass(s(1));
     assert_eq!(busy(&w), [2], "the wait is over, and the fastest is taken");
 

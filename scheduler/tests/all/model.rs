@@ -417,7 +417,9 @@ impl Model {
         assert_eq!(job.rules.needs.missing(offers), None, "{attempt} is given to {host}, which does not do");
         assert!(to.takes_work(), "{attempt} is given to {host}, which takes no work");
         assert!(job.open(index), "{attempt} is started, but its task is settled");
-        assert_eq!(limit, job.rules.timeout);
+        let longest = job.rules.timeout.unwrap_or(Span(u64::MAX));
+        let sooner = learns_limits(&job.rules.policy) && limit.is_some_and(|limit| limit < longest);
+        assert!(limit == job.rules.timeout || sooner, "{attempt} may run for {limit:?}");
         assert_eq!(attempt.incarnation, self.incarnation);
         let highest = job.highest.insert(index, attempt.number).unwrap_or(0);
         assert_eq!(attempt.number, highest + 1, "fresh numbers: {attempt}");
@@ -463,6 +465,8 @@ impl Model {
                 *job.losses.entry(index).or_default() += 1;
             }
             EndReason::Delivered(Outcome::Stopped) => {}
+            EndReason::Delivered(Outcome::TimedOut(limit))
+                if learns_limits(&job.rules.policy) && job.rules.timeout != Some(*limit) => {}
             EndReason::Delivered(_) => *job.failures.entry(index).or_default() += 1,
             _ => {}
         }
@@ -675,6 +679,11 @@ impl ModelJob {
             pardoned: false,
         }
     }
+}
+
+/// Whether the policy sets limits of its own, at which being killed is no failure.
+fn learns_limits(policy: &str) -> bool {
+    ["TOPTIMAL", "ATOPTIMAL"].contains(&policy)
 }
 
 /// Whether the policy leaves no host idle while tasks wait.

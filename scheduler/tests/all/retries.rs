@@ -32,6 +32,48 @@ fn every_kind_of_failure_uses_up_a_retry() {
 }
 
 #[test]
+fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_failed() {
+    let mut w = World::new();
+    let job = w.job(7).policy("TOPTIMAL").submit();
+    let host = w.host(1).speed(2.0).joins();
+    // Five runs of about 100 s of work teach a limit; half of that here.
+    for run in [48, 49, 50, 51, 52] {
+        w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(run));
+    }
+    let limit = |w: &World| {
+        let started = w.history.iter().rev().flat_map(|(_, _, effects)| effects.iter().rev());
+        let limits = started.filter_map(|effect| match effect {
+            Effect::Start { limit, .. } => Some(*limit),
+            _ => None,
+        });
+        limits.into_iter().next().expect("something was started")
+    };
+    // The sixth was started when five were known.
+    let first = limit(&w).expect("five runs are enough");
+    assert!((52..70).contains(&(first.0 / 1_000_000)), "{first}");
+    let sixth = w.attempt_on(host);
+    let effects = w.ends(host, sixth, Outcome::TimedOut(first), first);
+    assert_eq!(settled(&effects), [], "it may be tried again, though the job has no retries");
+    assert_eq!(starts(&effects)[0].1.task, sixth.task);
+    assert_eq!(starts(&effects)[0].2, StartReason::Requeued(1));
+    let second = limit(&w).expect("the next one of the sequence");
+    assert!(second > first, "{second} after {first}");
+    w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(65));
+    assert_eq!(w.task_state(job, 6), TaskState::Finished);
+    w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(50));
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn the_jobs_own_timeout_is_a_failure_under_learned_limits_too() {
+    let mut w = World::new();
+    let job = w.job(1).policy("ATOPTIMAL").timeout(s(5)).submit();
+    let host = w.host(1).joins();
+    w.ends(host, w.attempt_on(host), Outcome::TimedOut(s(5)), s(5));
+    assert_eq!(w.job_state(job), JobState::Failed);
+}
+
+#[test]
 fn only_executing_attempts_are_charged_for_a_lost_host() {
     let mut w = World::new();
     let job = w.job(1).max_losses(0).submit();

@@ -96,6 +96,9 @@ pub enum Flaw {
     /// There are no hosts.
     #[error("no hosts follow the header")]
     NoHosts,
+    /// A workload without jobs.
+    #[error("the log has no job: lines without a `;` before them are jobs")]
+    NoJobs,
     /// A time before the trace's start.
     #[error("{column} is {value}: times count from the trace's start and are not negative")]
     Negative {

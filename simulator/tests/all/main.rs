@@ -1,10 +1,12 @@
 //! Tests of the simulator through its public doors.
 
 mod availability;
+mod batch;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;
 mod formats;
+mod gainaru;
 mod grid;
 mod oracle;
 mod platform;

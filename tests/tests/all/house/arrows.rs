@@ -20,7 +20,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
 /// What the rooms without IO, clock and chance may depend on, and nothing else.
 const PURE: [(&str, &[&str]); 3] = [
     ("common", &["postcard", "serde", "thiserror", "uuid"]),
-    ("scheduler", &["common", "rand_chacha", "serde", "thiserror", "tracing"]),
+    ("scheduler", &["common", "rand_chacha", "serde", "statrs", "thiserror", "tracing"]),
     ("simulator", &["common", "rand_chacha", "scheduler", "serde", "serde_json", "thiserror", "tracing"]),
 ];
 

@@ -1,0 +1,44 @@
+//! The words of `predict`: answers about what will be, from what is known. What is not here: predictions of a job's end, which
+//! are `job predict`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use scheduler::reservation::Law;
+
+/// `deskgrid predict`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PredictCommand {
+    /// For how long to ask where time is reserved: the sequence of limits that costs the least
+    #[command(after_help = LIMITS)]
+    Limits(LimitsArgs),
+}
+
+/// Examples of `deskgrid predict limits`.
+const LIMITS: &str = "\
+Examples:
+  deskgrid predict limits --dist truncnorm:0,20,8,2 --n 200 --zeta 0
+  deskgrid predict limits --dist pareto:1,20,2.1 --zeta 0.5 --output json
+  deskgrid predict limits --runs past-runs.txt
+Laws: truncnorm:FROM,TO,MEAN,SD  exponential:FROM,TO,RATE  beta:FROM,TO,ALPHA,BETA  pareto:FROM,TO,ALPHA
+      lognormal:FROM,TO,MU,SIGMA  weibull:FROM,TO,SHAPE,SCALE  gamma:FROM,TO,SHAPE,SCALE  uniform:FROM,TO
+Each is cut to run times from FROM to TO (beta is stretched over them); all times have the same unit, and so have
+the answers. A file of runs has one run time on a line, with a + behind it if the run was killed then (12.5+), and
+# before comments. Limits pay only where what a task does not need of its reservation is lost.";
+
+/// `deskgrid predict limits`.
+#[derive(Debug, Args)]
+pub(crate) struct LimitsArgs {
+    /// The law of run times
+    #[arg(long, value_name = "LAW:NUMBERS", required_unless_present = "runs", conflicts_with = "runs")]
+    pub dist: Option<Law>,
+    /// A file of past run times
+    #[arg(long, value_name = "FILE")]
+    pub runs: Option<PathBuf>,
+    /// Points at which limits may be, equally far apart [default: 200, or 46 with small work]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub n: Option<u32>,
+    /// Rate of small work that fills gaps, by processor, from 0 to below 1
+    #[arg(long, value_name = "RATE", default_value_t = 0.0)]
+    pub zeta: f64,
+}

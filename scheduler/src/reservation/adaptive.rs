@@ -1,0 +1,106 @@
+//! The sequence of limits that costs the least where a stream of small work fills the gaps that limits leave. What is not
+//! here: the plain case (`sequence`), which bounds this one from below.
+
+use std::collections::BTreeMap;
+
+use super::grid::Grid;
+use super::sequence::{Sequence, costs, time_optimal};
+
+/// ATOptimal (Theorem 2): the sequence of least expected cost where small work arrives at `zeta` times the rate at which the
+/// processors compute, 0 up to but not 1. The programme looks at a state only if a lower bound of its cost leaves a chance.
+pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
+    if grid.last() == 0 {
+        return time_optimal(grid);
+    }
+    let zeta = zeta.clamp(0.0, LARGEST);
+    let mut search = Search { grid, zeta, plain: costs(grid).0, known: BTreeMap::new() };
+    let cost = search.least(State { done: 0, failed: 0, sum: 0 });
+    let mut state = State { done: 0, failed: 0, sum: 0 };
+    let mut points = Vec::new();
+    while (state.done as usize) < grid.last() {
+        let next = search.known.get(&state).map_or(grid.last() as u32, |found| found.next);
+        state = search.after(state, next);
+        points.push(next as usize);
+    }
+    Sequence::new(grid, cost, points)
+}
+
+/// Beyond it costs are larger than numbers can tell apart.
+const LARGEST: f64 = 1.0 - 1e-9;
+
+/// What failed limits leave behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    /// The point of the last one.
+    done: u32,
+    /// How many they are; 0 where the grid begins at 0, since it makes no difference there.
+    failed: u32,
+    /// The sum of their points.
+    sum: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    cost: f64,
+    next: u32,
+}
+
+struct Search<'a> {
+    grid: &'a Grid,
+    zeta: f64,
+    /// The least cost without small work, from each point on.
+    plain: Vec<f64>,
+    known: BTreeMap<State, Found>,
+}
+
+impl Search<'_> {
+    fn after(&self, state: State, next: u32) -> State {
+        let failed = if self.grid.low() > 0.0 { state.failed + 1 } else { 0 };
+        State { done: next, failed, sum: state.sum.saturating_add(next) }
+    }
+
+    /// The time that the failed limits took.
+    fn spent(&self, state: State) -> f64 {
+        f64::from(state.failed) * self.grid.low() + f64::from(state.sum) * self.grid.step()
+    }
+
+    /// No sequence costs less from here on: neither less than without small work, nor less than all work that will have
+    /// arrived by the end of the run itself.
+    fn bound(&self, state: State) -> f64 {
+        let at = state.done as usize;
+        let work = self.grid.time_after(at) + self.zeta * self.spent(state) * self.grid.after(at);
+        self.plain[at].max(work / (1.0 - self.zeta))
+    }
+
+    fn least(&mut self, state: State) -> f64 {
+        let n = self.grid.last();
+        let (at, spent) = (state.done as usize, self.spent(state));
+        if at == n {
+            return 0.0;
+        }
+        if let Some(found) = self.known.get(&state) {
+            return found.cost;
+        }
+        let mut chances: Vec<(f64, f64, u32)> = (at + 1..=n)
+            .map(|next| {
+                let stage = self.grid.stage(self.zeta, at, next, spent);
+                let next = next as u32;
+                (stage + self.bound(self.after(state, next)), stage, next)
+            })
+            .collect();
+        // The most promising first; of equals the longest.
+        chances.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
+        let mut best = Found { cost: f64::INFINITY, next: n as u32 };
+        for (bound, stage, next) in chances {
+            if bound >= best.cost {
+                break;
+            }
+            let cost = stage + self.least(self.after(state, next));
+            if cost < best.cost {
+                best = Found { cost, next };
+            }
+        }
+        self.known.insert(state, best);
+        best.cost
+    }
+}

@@ -1,0 +1,141 @@
+//! Laws of run times learned from runs, those that were killed or still run among them (Kaplan and Meier). What is not
+//! here: laws with a name (`law`), and which runs are alike.
+
+use super::law::RunTimes;
+
+/// A run that was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// How long it was seen for.
+    pub time: f64,
+    /// Whether it was done then. If not, it was killed or is still running: it would have taken longer.
+    pub done: bool,
+}
+
+impl Run {
+    /// A run that took so long.
+    pub fn done(time: f64) -> Self {
+        Run { time, done: true }
+    }
+
+    /// A run that was not done after so long.
+    pub fn cut(time: f64) -> Self {
+        Run { time, done: false }
+    }
+}
+
+/// Up to so many runs, light tails are given some room beyond the longest one.
+const FEW: usize = 20;
+/// How far that room goes, by the longest run; also where the rest lies of which no run was done.
+const BEYOND: f64 = 1.5;
+/// Tails count as light while the runs' standard deviation is below this part of their mean.
+const LIGHT: f64 = 0.6;
+
+/// A law of run times from runs that were seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    /// Times, rising, each with the probability of a run no longer.
+    points: Vec<(f64, f64)>,
+    /// Whether the probability rises evenly between points, or all at once at each.
+    even: bool,
+}
+
+impl Learned {
+    /// Just what was seen: each run's time has its probability, and what no run tells of lies at the longest time. None
+    /// of no runs, or where all times are 0.
+    pub fn observed(runs: &[Run]) -> Option<Self> {
+        let mut points = estimate(runs)?;
+        if let Some(last) = points.last_mut() {
+            last.1 = 1.0;
+        }
+        Some(Self { points, even: false })
+    }
+
+    /// What the next runs may be like: evenly spread between those that were seen, from somewhat before the shortest one on (an
+    /// average step between runs), and somewhat beyond the longest one while runs are few and alike, or where the longest
+    /// was not done. None of no runs, or where all times are 0.
+    pub fn expected(runs: &[Run]) -> Option<Self> {
+        let mut points = estimate(runs)?;
+        let (longest, mut known) = *points.last()?;
+        let shortest = points.first()?.0;
+        let start = (shortest - (longest - shortest) / runs.len() as f64).max(0.0);
+        if runs.len() <= FEW && light(runs) {
+            let part = runs.len() as f64 / (runs.len() + 1) as f64;
+            points.iter_mut().for_each(|point| point.1 *= part);
+            known *= part;
+        }
+        if known < 1.0 {
+            points.push((BEYOND * longest, 1.0));
+        }
+        points.splice(0..0, [(0.0, 0.0), (start, 0.0)]);
+        Some(Self { points, even: true })
+    }
+}
+
+impl RunTimes for Learned {
+    fn support(&self) -> (f64, f64) {
+        (0.0, self.points.last().map_or(0.0, |point| point.0))
+    }
+
+    fn cdf(&self, time: f64) -> f64 {
+        // A grid's points are multiples of its step, and miss the times that they stand for by a rounding.
+        let last = self.support().1;
+        let upto = self.points.partition_point(|point| point.0 <= time + 1e-12 * last);
+        let Some(before) = upto.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0.0 };
+        match self.points.get(upto) {
+            Some(next) if self.even => {
+                before.1 + (next.1 - before.1) * (time - before.0).max(0.0) / (next.0 - before.0)
+            }
+            _ => before.1,
+        }
+    }
+
+    fn partial_mean(&self, from: f64, to: f64) -> f64 {
+        let mut sum = 0.0;
+        let mut before = (0.0, 0.0);
+        for &(time, upto) in &self.points {
+            if !self.even || time <= before.0 {
+                if time > from && time <= to {
+                    sum += time * (upto - before.1);
+                }
+            } else {
+                let (a, b) = (before.0.max(from), time.min(to));
+                if b > a {
+                    sum += (upto - before.1) / (time - before.0) * (b * b - a * a) / 2.0;
+                }
+            }
+            before = (time, upto);
+        }
+        sum
+    }
+}
+
+/// The product-limit estimate: every time at which a run was done, and the longest time, with the probability of a run no
+/// longer.
+fn estimate(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
+    let mut sorted: Vec<Run> = runs.iter().copied().filter(|run| run.time.is_finite() && run.time >= 0.0).collect();
+    // Of equal times the done ones first: who was cut off then might have gone on.
+    sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));
+    let longest = sorted.last().filter(|run| run.time > 0.0)?.time;
+    let (mut points, mut alive, mut at) = (Vec::<(f64, f64)>::new(), 1.0, 0);
+    while let Some(Run { time, .. }) = sorted.get(at).copied() {
+        let alike = sorted[at..].iter().take_while(|run| run.time.total_cmp(&time).is_eq());
+        let (all, done) = alike.fold((0, 0), |(all, done), run| (all + 1, done + usize::from(run.done)));
+        if done > 0 {
+            alive *= 1.0 - done as f64 / (sorted.len() - at) as f64;
+            points.push((time, 1.0 - alive));
+        }
+        at += all;
+    }
+    if points.last().is_none_or(|point| point.0 < longest) {
+        points.push((longest, 1.0 - alive));
+    }
+    Some(points)
+}
+
+fn light(runs: &[Run]) -> bool {
+    let count = runs.len() as f64;
+    let mean = runs.iter().map(|run| run.time).sum::<f64>() / count;
+    let variance = runs.iter().map(|run| (run.time - mean).powi(2)).sum::<f64>() / count;
+    variance.sqrt() < LIGHT * mean
+}

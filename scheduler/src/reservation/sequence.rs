@@ -1,0 +1,95 @@
+//! The sequence of limits that costs the least where nothing fills gaps, and what a sequence is. What is not here: small
+//! work that fills gaps (`adaptive`).
+
+use super::grid::Grid;
+use super::law::RunTimes;
+
+/// Limits for one attempt after the other, until one is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sequence {
+    /// The expected cost: the time of all limits up to the one that suffices, with what small work adds.
+    pub cost: f64,
+    /// The grid's points at which the limits are.
+    pub points: Vec<usize>,
+    /// The limits, rising.
+    pub limits: Vec<f64>,
+    /// For each limit the probability that an attempt with it, or an earlier one, is done.
+    pub done: Vec<f64>,
+}
+
+impl Sequence {
+    pub(super) fn new(grid: &Grid, cost: f64, points: Vec<usize>) -> Self {
+        let limits = points.iter().map(|point| grid.time(*point)).collect();
+        let done = points.iter().map(|point| 1.0 - grid.after(*point)).collect();
+        Self { cost, points, limits, done }
+    }
+
+    /// The limit of an attempt after so many that were killed at theirs (see [`limit_after`]).
+    pub fn limit(&self, killed: u32) -> f64 {
+        limit_after(&self.limits, killed)
+    }
+
+    /// The expected cost of this sequence where run times follow this law (see [`cost_under`]).
+    pub fn cost_under(&self, law: &impl RunTimes) -> f64 {
+        cost_under(&self.limits, law)
+    }
+}
+
+/// The expected cost of these limits, with doubled ones after their end, where run times follow this law and nothing fills
+/// gaps.
+pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
+    let (mut cost, mut undone, mut killed) = (0.0, 1.0, 0);
+    while undone > 0.0 && killed < 1_000 {
+        let limit = limit_after(limits, killed);
+        cost += limit * undone;
+        undone = 1.0 - law.cdf(limit);
+        killed += 1;
+    }
+    cost
+}
+
+/// The limit of an attempt after so many that were killed at theirs. After the last one limits double: a law that was learned
+/// may have been wrong about its end. No limit at all where there are none.
+pub fn limit_after(limits: &[f64], killed: u32) -> f64 {
+    let last = limits.last().copied().unwrap_or(f64::INFINITY);
+    let known = u32::try_from(limits.len()).unwrap_or(u32::MAX);
+    match limits.get(killed as usize) {
+        Some(limit) => *limit,
+        None => last * 2_f64.powi((killed.saturating_sub(known).saturating_add(1)).min(1_000) as i32),
+    }
+}
+
+/// TOptimal: the sequence of least expected cost where nothing fills gaps, and where several cost the same, one with long
+/// limits. O(n^2).
+pub fn time_optimal(grid: &Grid) -> Sequence {
+    let (costs, nexts) = costs(grid);
+    let mut points = Vec::new();
+    let mut at = 0;
+    while at < grid.last() {
+        at = nexts[at];
+        points.push(at);
+    }
+    if points.is_empty() {
+        points.push(0);
+    }
+    let cost = if grid.last() == 0 { grid.time(0) } else { costs[0] };
+    Sequence::new(grid, cost, points)
+}
+
+/// From each point on: the least expected cost that is still to come, and the next limit's point.
+pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
+    let n = grid.last();
+    let (mut costs, mut nexts) = (vec![0.0; n + 1], vec![n; n + 1]);
+    for i in (0..n).rev() {
+        let after = grid.after(i);
+        let mut least = f64::INFINITY;
+        for (next, rest) in costs.iter().enumerate().skip(i + 1) {
+            let cost = grid.time(next) * after + rest;
+            if cost <= least {
+                (least, nexts[i]) = (cost, next);
+            }
+        }
+        costs[i] = least;
+    }
+    (costs, nexts)
+}

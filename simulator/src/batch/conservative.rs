@@ -1,0 +1,120 @@
+//! First come, first served, with conservative backfilling: every job has a reservation from its arrival on, and is only ever
+//! moved to an earlier one. What is not here: a reservation for the head alone (`easy`).
+
+use super::calendar::Calendar;
+use super::job::{Job, Outcome, Stay};
+
+#[derive(Clone, Copy)]
+struct Reservation {
+    start: f64,
+    job: usize,
+}
+
+struct World<'a> {
+    jobs: &'a [Job],
+    now: f64,
+    calendar: Calendar,
+    /// Who waits, by start.
+    reserved: Vec<Reservation>,
+    /// Who runs, with the end of what was asked for.
+    running: Vec<(Stay, f64)>,
+    killed: Vec<u32>,
+    outcome: Outcome,
+}
+
+/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again, with a new reservation.
+pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
+    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut world = World {
+        jobs,
+        now: 0.0,
+        calendar: Calendar::new(0.0, processors),
+        reserved: Vec::new(),
+        running: Vec::new(),
+        killed: vec![0; jobs.len()],
+        outcome: Outcome::new(jobs.len()),
+    };
+    loop {
+        let end = world.running.iter().map(|(stay, _)| stay.to).fold(f64::INFINITY, f64::min);
+        let start = world.reserved.iter().map(|reserved| reserved.start).fold(f64::INFINITY, f64::min);
+        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        world.now = end.min(start).min(arrival);
+        if world.now.is_infinite() {
+            return world.outcome;
+        }
+        world.calendar.forget(world.now);
+        world.end();
+        while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
+            world.reserve(job);
+        }
+        world.start();
+    }
+}
+
+impl World<'_> {
+    fn limit(&self, job: usize) -> f64 {
+        self.jobs[job].limit(self.killed[job])
+    }
+
+    /// Ends what ends now, and moves the others up if it was early.
+    fn end(&mut self) {
+        let now = self.now;
+        let (mut over, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|(stay, _)| stay.to <= now);
+        self.running = still;
+        over.sort_by_key(|(stay, _)| stay.job);
+        let mut again = Vec::new();
+        let mut early = false;
+        for (stay, until) in over {
+            early |= until > now;
+            self.calendar.give_back(now, until, stay.processors);
+            self.outcome.left(stay);
+            if !stay.done {
+                self.killed[stay.job] += 1;
+                again.push(stay.job);
+            }
+        }
+        if early {
+            self.compress();
+        }
+        for job in again {
+            self.reserve(job);
+        }
+    }
+
+    /// Moves every reservation to the earliest time that others leave, in their order. None comes to be later.
+    fn compress(&mut self) {
+        self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.job.cmp(&b.job)));
+        for at in 0..self.reserved.len() {
+            let Reservation { start, job } = self.reserved[at];
+            let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+            self.calendar.give_back(start, start + limit, processors);
+            let earlier = self.calendar.earliest(self.now, processors, limit).unwrap_or(start);
+            self.calendar.take(earlier, earlier + limit, processors);
+            self.reserved[at].start = earlier;
+        }
+    }
+
+    fn reserve(&mut self, job: usize) {
+        let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+        if let Some(start) = self.calendar.earliest(self.now, processors, limit) {
+            self.calendar.take(start, start + limit, processors);
+            self.reserved.push(Reservation { start, job });
+        }
+    }
+
+    /// Starts whose time has come.
+    fn start(&mut self) {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.reserved).into_iter().partition(|reserved| reserved.start <= now);
+        self.reserved = later;
+        for Reservation { job, .. } in due {
+            let (limit, processors, run) = (self.limit(job), self.jobs[job].processors, self.jobs[job].run);
+            let stay = Stay { job, from: now, to: now + run.min(limit), processors, done: run <= limit };
+            self.running.push((stay, now + limit));
+        }
+    }
+}

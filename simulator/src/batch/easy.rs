@@ -1,0 +1,123 @@
+//! First come, first served, with EASY backfilling: only the head of the queue has a reservation, and others may pass it
+//! if they do not delay it. What is not here: reservations for all (`conservative`).
+
+use super::job::{Job, Outcome, Stay};
+
+struct Running {
+    stay: Stay,
+    /// Until when it asked for its processors.
+    until: f64,
+}
+
+struct World<'a> {
+    jobs: &'a [Job],
+    now: f64,
+    free: u32,
+    /// Who waits, in their order.
+    queue: Vec<usize>,
+    running: Vec<Running>,
+    /// How often each was killed.
+    killed: Vec<u32>,
+    outcome: Outcome,
+}
+
+/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again, at the queue's end.
+pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
+    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut world = World {
+        jobs,
+        now: 0.0,
+        free: processors,
+        queue: Vec::new(),
+        running: Vec::new(),
+        killed: vec![0; jobs.len()],
+        outcome: Outcome::new(jobs.len()),
+    };
+    loop {
+        let end = world.running.iter().map(|running| running.stay.to).fold(f64::INFINITY, f64::min);
+        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        world.now = end.min(arrival);
+        if world.now.is_infinite() {
+            return world.outcome;
+        }
+        world.end();
+        while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
+            world.queue.push(job);
+        }
+        world.start();
+    }
+}
+
+impl World<'_> {
+    /// Ends what ends now.
+    fn end(&mut self) {
+        let now = self.now;
+        let (mut over, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|running| running.stay.to <= now);
+        self.running = still;
+        over.sort_by_key(|running| running.stay.job);
+        for Running { stay, .. } in over {
+            self.free += stay.processors;
+            self.outcome.left(stay);
+            if !stay.done {
+                self.killed[stay.job] += 1;
+                self.queue.push(stay.job);
+            }
+        }
+    }
+
+    /// Starts who may start now.
+    fn start(&mut self) {
+        let fits = |free: u32, job: usize| self.jobs[job].processors <= free;
+        let (mut free, mut ahead) = (self.free, 0);
+        while self.queue.get(ahead).is_some_and(|job| fits(free, *job)) {
+            free -= self.jobs[self.queue[ahead]].processors;
+            ahead += 1;
+        }
+        for job in self.queue.drain(..ahead).collect::<Vec<_>>() {
+            self.run(job);
+        }
+        let Some(head) = self.queue.first().copied() else { return };
+        let (shadow, mut spare) = self.reservation(head);
+        let mut at = 1;
+        while at < self.queue.len() && self.free > 0 {
+            let job = self.queue[at];
+            let Job { processors, .. } = self.jobs[job];
+            let over = self.now + self.jobs[job].limit(self.killed[job]) > shadow;
+            if processors > self.free || (over && processors > spare) {
+                at += 1;
+                continue;
+            }
+            spare -= if over { processors } else { 0 };
+            self.queue.remove(at);
+            self.run(job);
+        }
+    }
+
+    /// When the head of the queue can start at the latest, and how many processors it leaves free then.
+    fn reservation(&self, head: usize) -> (f64, u32) {
+        let mut ends: Vec<(f64, u32)> =
+            self.running.iter().map(|running| (running.until, running.stay.processors)).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let (wanted, mut free) = (self.jobs[head].processors, self.free);
+        let mut ends = ends.into_iter().peekable();
+        while let Some((until, processors)) = ends.next() {
+            free += processors;
+            // All that end together are free together.
+            if free >= wanted && ends.peek().is_none_or(|next| next.0 > until) {
+                return (until, free - wanted);
+            }
+        }
+        (f64::INFINITY, 0)
+    }
+
+    fn run(&mut self, job: usize) {
+        let Job { processors, run, .. } = self.jobs[job];
+        let limit = self.jobs[job].limit(self.killed[job]);
+        self.free -= processors;
+        let stay = Stay { job, from: self.now, to: self.now + run.min(limit), processors, done: run <= limit };
+        self.running.push(Running { stay, until: self.now + limit });
+    }
+}

@@ -1,0 +1,96 @@
+//! What is submitted to the machine, and what became of it. What is not here: who runs when.
+
+use std::sync::Arc;
+
+use scheduler::reservation::limit_after;
+
+use super::table::Tabulated;
+
+/// A job that holds its processors together from its start to its end. Times are in one unit, the same for all.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// When it is submitted.
+    pub submit: f64,
+    /// How many processors it needs.
+    pub processors: u32,
+    /// How long it runs, whenever it runs.
+    pub run: f64,
+    /// How long it asks for: first, and after each time that it was killed. Beyond the last, requests double.
+    pub limits: Arc<[f64]>,
+    /// The law of its run time, as far as anybody knows one.
+    pub law: Option<Arc<Tabulated>>,
+}
+
+impl Job {
+    /// How long it asks for after it was killed so many times.
+    pub fn limit(&self, killed: u32) -> f64 {
+        limit_after(&self.limits, killed)
+    }
+}
+
+/// A stay of a job on its processors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stay {
+    /// Which job: its place among all.
+    pub job: usize,
+    /// Its start.
+    pub from: f64,
+    /// Its end.
+    pub to: f64,
+    /// How many processors.
+    pub processors: u32,
+    /// Whether the job was done then; if not, it was killed.
+    pub done: bool,
+}
+
+/// What became of all jobs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// When each job was done; not a number for one that needs more processors than there are.
+    pub ends: Vec<f64>,
+    /// Every stay, by its end.
+    pub stays: Vec<Stay>,
+}
+
+impl Outcome {
+    pub(super) fn new(jobs: usize) -> Self {
+        Self { ends: vec![f64::NAN; jobs], stays: Vec::new() }
+    }
+
+    pub(super) fn left(&mut self, stay: Stay) {
+        if stay.done {
+            self.ends[stay.job] = stay.to;
+        }
+        self.stays.push(stay);
+    }
+
+    /// How many stays ended by a kill.
+    pub fn kills(&self) -> usize {
+        self.stays.iter().filter(|stay| !stay.done).count()
+    }
+
+    /// When the last job was done.
+    pub fn end(&self) -> f64 {
+        self.ends.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The part of what all processors could do until the last job was done that went into jobs which were done.
+    pub fn utilisation(&self, jobs: &[Job], processors: u32) -> f64 {
+        let work: f64 = jobs.iter().map(|job| f64::from(job.processors) * job.run).sum();
+        work / (f64::from(processors) * self.end())
+    }
+
+    /// The mean time from submission to end.
+    pub fn response(&self, jobs: &[Job]) -> f64 {
+        let flows = jobs.iter().zip(&self.ends).map(|(job, end)| end - job.submit);
+        flows.sum::<f64>() / jobs.len().max(1) as f64
+    }
+
+    /// The mean of the time from submission to end by the run time, where runs below `bound` count as that long, and no
+    /// slowdown is below 1.
+    pub fn bounded_slowdown(&self, jobs: &[Job], bound: f64) -> f64 {
+        let slowdowns =
+            jobs.iter().zip(&self.ends).map(|(job, end)| ((end - job.submit) / job.run.max(bound)).max(1.0));
+        slowdowns.sum::<f64>() / jobs.len().max(1) as f64
+    }
+}

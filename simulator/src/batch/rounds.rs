@@ -1,0 +1,301 @@
+//! The paper's greedy heuristic (section 4.3): jobs are planned in rounds, the largest requests first, each at the earliest time
+//! that the calendar of the round's requests leaves; who is killed comes again in the next round. What a job does not need
+//! of its request is a gap, into which others may be backfilled. What is not here: moving all requests up when a job ends
+//! early (`conservative`).
+
+use scheduler::reservation::{self, Candidate, Gap};
+
+use super::calendar::Calendar;
+use super::job::{Job, Outcome, Stay};
+use super::table::Tabulated;
+
+/// What is put into gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backfill {
+    /// Nothing: requests stay where they were planned.
+    Nothing,
+    /// Jobs whose requests fit.
+    Fitting,
+    /// If no request fits, the job that is expected to make the most of the gap, killed at the gap's end.
+    Speculative,
+}
+
+/// A request of this round that has not begun.
+struct Planned {
+    start: f64,
+    job: usize,
+}
+
+struct Running {
+    stay: Stay,
+    /// Until when the processors are its.
+    until: f64,
+    speculative: bool,
+}
+
+/// What is known of a job.
+#[derive(Clone, Default)]
+struct Past {
+    killed: u32,
+    /// It takes longer than this.
+    failed: f64,
+    /// Whether it has a speculative run now.
+    trying: bool,
+}
+
+struct World<'a> {
+    jobs: &'a [Job],
+    processors: u32,
+    backfill: Backfill,
+    now: f64,
+    planned: Vec<Planned>,
+    running: Vec<Running>,
+    /// Who is planned in the next round.
+    waiting: Vec<usize>,
+    past: Vec<Past>,
+    outcome: Outcome,
+}
+
+/// What becomes of these jobs on so many processors.
+pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
+    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut world = World {
+        jobs,
+        processors,
+        backfill,
+        now: 0.0,
+        planned: Vec::new(),
+        running: Vec::new(),
+        waiting: Vec::new(),
+        past: vec![Past::default(); jobs.len()],
+        outcome: Outcome::new(jobs.len()),
+    };
+    loop {
+        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        if world.planned.is_empty() && world.running.is_empty() {
+            if world.waiting.is_empty() {
+                if arrival.is_infinite() {
+                    return world.outcome;
+                }
+                world.now = world.now.max(arrival);
+            }
+        } else {
+            world.now = world.next().min(arrival.max(world.now));
+        }
+        world.end();
+        world.begin();
+        while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
+            world.waiting.push(job);
+        }
+        if world.planned.is_empty() && world.running.is_empty() {
+            world.plan();
+            world.begin();
+        }
+        world.fill();
+    }
+}
+
+impl World<'_> {
+    fn limit(&self, job: usize) -> f64 {
+        self.jobs[job].limit(self.past[job].killed)
+    }
+
+    /// Jobs by what they ask for, in processors by time, the largest first.
+    fn largest_first(&self, jobs: &mut [usize]) {
+        let size = |job: usize| f64::from(self.jobs[job].processors) * self.limit(job);
+        jobs.sort_by(|a, b| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+    }
+
+    /// When the next job ends or begins.
+    fn next(&self) -> f64 {
+        let ends = self.running.iter().map(|running| running.stay.to);
+        ends.chain(self.planned.iter().map(|planned| planned.start)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Begins a round with all that wait.
+    fn plan(&mut self) {
+        let mut all = std::mem::take(&mut self.waiting);
+        self.largest_first(&mut all);
+        let mut calendar = Calendar::new(self.now, self.processors);
+        for job in all {
+            let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+            if let Some(start) = calendar.earliest(self.now, processors, limit) {
+                calendar.take(start, start + limit, processors);
+                self.planned.push(Planned { start, job });
+            }
+        }
+    }
+
+    /// Ends what ends now.
+    fn end(&mut self) {
+        let now = self.now;
+        let (mut over, still): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|running| running.stay.to <= now);
+        self.running = still;
+        over.sort_by_key(|running| running.stay.job);
+        for Running { stay, speculative, .. } in over {
+            self.outcome.left(stay);
+            let past = &mut self.past[stay.job];
+            past.trying = false;
+            if stay.done {
+                self.planned.retain(|planned| planned.job != stay.job);
+                continue;
+            }
+            past.failed = past.failed.max(stay.to - stay.from);
+            if !speculative {
+                past.killed += 1;
+            }
+            // Who has a request in this round still has it.
+            if self.planned.iter().all(|planned| planned.job != stay.job) {
+                self.waiting.insert(0, stay.job);
+            }
+        }
+    }
+
+    /// Begins what is planned for now.
+    fn begin(&mut self) {
+        let now = self.now;
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.planned).into_iter().partition(|planned| planned.start <= now);
+        self.planned = later;
+        for Planned { job, .. } in due {
+            self.run(job);
+        }
+    }
+
+    /// Gives a job what it asks for, from now on.
+    fn run(&mut self, job: usize) {
+        let limit = self.limit(job);
+        let run = self.jobs[job].run;
+        self.occupy(job, self.now + run.min(limit), self.now + limit, run <= limit);
+    }
+
+    /// Gives a job a gap that ends then.
+    fn attempt(&mut self, job: usize, until: f64) {
+        // The gap's end itself, not now and its length: what is rounded up would run into whoever comes next.
+        let end = self.now + self.jobs[job].run;
+        self.past[job].trying = true;
+        self.occupy(job, end.min(until), until, end <= until);
+    }
+
+    fn occupy(&mut self, job: usize, to: f64, until: f64, done: bool) {
+        let stay = Stay { job, from: self.now, to, processors: self.jobs[job].processors, done };
+        self.running.push(Running { stay, until, speculative: self.past[job].trying });
+    }
+
+    /// Backfills what is free now until the next request begins, or the round ends.
+    fn fill(&mut self) {
+        while self.backfill != Backfill::Nothing {
+            let used: u32 = self.running.iter().map(|running| running.stay.processors).sum();
+            let free = self.processors - used;
+            let next = self.planned.iter().map(|planned| planned.start).fold(f64::INFINITY, f64::min);
+            let round = self.running.iter().map(|running| running.until).fold(self.now, f64::max);
+            let until = if next.is_finite() { next } else { round };
+            if free == 0 || until <= self.now {
+                return;
+            }
+            let mut who: Vec<usize> = self.planned.iter().map(|planned| planned.job).collect();
+            who.extend(&self.waiting);
+            who.retain(|job| self.jobs[*job].processors <= free && !self.past[*job].trying);
+            self.largest_first(&mut who);
+            if let Some(job) = who.iter().copied().find(|job| self.now + self.limit(*job) <= until) {
+                self.planned.retain(|planned| planned.job != job);
+                self.waiting.retain(|waiting| *waiting != job);
+                self.run(job);
+            } else if let Some(job) = self.speculate(&who, free, until - self.now) {
+                self.waiting.retain(|waiting| *waiting != job);
+                self.attempt(job, until);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Who is expected to make the most of a gap that nobody's request fits.
+    fn speculate(&self, who: &[usize], free: u32, length: f64) -> Option<usize> {
+        if self.backfill != Backfill::Speculative {
+            return None;
+        }
+        let known = |job: &usize| Some((*job, self.jobs[*job].law.as_deref()?));
+        let known: Vec<(usize, &Tabulated)> = who.iter().filter_map(known).collect();
+        let mut candidates: Vec<Candidate<'_, Tabulated>> = Vec::with_capacity(known.len());
+        for (job, law) in &known {
+            let (failed, processors) = (self.past[*job].failed, f64::from(self.jobs[*job].processors));
+            candidates.push(Candidate { law, failed, processors });
+        }
+        let gap = Gap { length, processors: f64::from(free) };
+        reservation::fill(gap, &candidates).map(|(at, _)| known[at].0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn job(processors: u32, run: f64, limits: &[f64]) -> Job {
+        let law = Tabulated::new("uniform:0,10".parse().unwrap());
+        Job { submit: 0.0, processors, run, limits: Arc::from(limits), law: Some(Arc::new(law)) }
+    }
+
+    #[test]
+    fn requests_are_planned_largest_first_and_stay_where_they_are() {
+        // The wide one first, then both others side by side, though the wide one is done at 1.
+        let jobs = [job(5, 3.0, &[6.0]), job(5, 2.0, &[4.0]), job(10, 1.0, &[5.0])];
+        let outcome = rounds(&jobs, 10, Backfill::Nothing);
+        assert_eq!(outcome.ends, [8.0, 7.0, 1.0]);
+        assert!((outcome.utilisation(&jobs, 10) - 35.0 / 80.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn who_is_killed_comes_again_when_the_round_is_over_and_asks_for_more() {
+        let jobs = [job(10, 5.0, &[4.0, 8.0]), job(10, 1.0, &[3.0])];
+        let outcome = rounds(&jobs, 10, Backfill::Nothing);
+        // Killed at 4; the other one from 4 to 5; then 5 more.
+        assert_eq!((outcome.ends.clone(), outcome.kills()), (vec![10.0, 5.0], 1));
+        // Beyond the last limit requests double: 2, 4, 8.
+        let long = [job(1, 7.0, &[2.0])];
+        assert_eq!(rounds(&long, 1, Backfill::Nothing).ends, [13.0]);
+    }
+
+    #[test]
+    fn gaps_are_filled_with_requests_that_fit_and_speculatively_with_others() {
+        // The wide one ends at 1 and leaves a gap until 6, in which 5 fit.
+        let jobs = [job(10, 1.0, &[6.0]), job(10, 3.0, &[5.0])];
+        assert_eq!(rounds(&jobs, 10, Backfill::Nothing).ends, [1.0, 9.0]);
+        assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [1.0, 4.0]);
+        // 5.5 do not fit; but 3 would.
+        let jobs = [job(10, 1.0, &[6.0]), job(10, 3.0, &[5.5])];
+        assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [1.0, 9.0]);
+        assert_eq!(rounds(&jobs, 10, Backfill::Speculative).ends, [1.0, 4.0]);
+        // Who was wrong to try keeps the place that it had.
+        let jobs = [job(10, 1.0, &[6.0]), job(10, 5.25, &[5.5])];
+        let outcome = rounds(&jobs, 10, Backfill::Speculative);
+        assert_eq!((outcome.ends.clone(), outcome.kills()), (vec![1.0, 11.25], 1));
+    }
+
+    #[test]
+    fn a_gap_ends_just_where_the_next_request_begins() {
+        // 0.3 and what is left up to 0.9 are more than 0.9, as numbers are rounded.
+        let (early, next) = (0.3, 0.9);
+        assert!(early + (next - early) > next);
+        let jobs = [job(10, early, &[next]), job(10, next, &[next - 0.1, 9.0])];
+        let outcome = rounds(&jobs, 10, Backfill::Speculative);
+        assert_eq!(outcome.stays[1].to.to_bits(), next.to_bits());
+        assert_eq!(outcome.kills(), 2);
+    }
+
+    #[test]
+    fn who_arrives_in_a_round_waits_for_its_end_unless_a_gap_fits() {
+        let late = Job { submit: 2.0, ..job(4, 1.0, &[2.0]) };
+        let jobs = [job(8, 6.0, &[8.0]), late];
+        assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [6.0, 7.0]);
+        let narrow = Job { processors: 2, ..jobs[1].clone() };
+        assert_eq!(rounds(&[jobs[0].clone(), narrow], 10, Backfill::Fitting).ends, [6.0, 3.0]);
+        let alone = [Job { submit: 3.0, ..jobs[1].clone() }];
+        assert_eq!(rounds(&alone, 10, Backfill::Nothing).ends, [4.0]);
+    }
+}

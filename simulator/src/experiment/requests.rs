@@ -1,0 +1,192 @@
+//! Jobs whose run times are a matter of chance, and how users ask for time: drawn for many runs, the same ones whoever asks.
+//! What is not here: the machine (`batch`), and what is made of the results.
+
+use std::sync::Arc;
+
+use scheduler::reservation::{Grid, Law, Learned, Run, RunTimes, optimal, time_optimal};
+
+use super::threads::in_parallel;
+use crate::availability::stream::Stream;
+use crate::batch::{Job, Tabulated};
+
+/// Points of the grid for sequences without small work, and with (as of the paper's Table 1).
+pub const TIME_POINTS: usize = 200;
+/// Points of the grid for sequences with small work (as of the paper's Table 1).
+pub const ADAPTIVE_POINTS: usize = 46;
+
+/// How a user chooses what to ask for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Asking {
+    /// The longest time that there can be: classical HPC.
+    Longest,
+    /// The longest of so many random past runs, and the longest time that there can be after that: Neuroscience.
+    Recent(u32),
+    /// TOptimal for the true law.
+    TimeOptimal,
+    /// ATOptimal for the true law with this rate of small work, by processor.
+    Adaptive(f64),
+    /// TOptimal for a law learned from so many runs.
+    Learned(u32),
+}
+
+/// How many processors jobs have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Widths {
+    /// All.
+    Full,
+    /// Half of them.
+    Half,
+    /// Normal around the half, cut to what there is.
+    Normal,
+    /// Beta(2, 2) over all.
+    Beta,
+}
+
+/// Jobs that are alike.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// The law of their run times.
+    pub law: Arc<Tabulated>,
+    /// How many processors they have.
+    pub widths: Widths,
+    /// How many jobs.
+    pub count: usize,
+}
+
+impl Kind {
+    /// So many jobs of this law.
+    pub fn new(law: Law, widths: Widths, count: usize) -> Self {
+        Kind { law: Arc::new(Tabulated::new(law)), widths, count }
+    }
+}
+
+/// Jobs of some kinds on a machine, drawn anew for each run.
+#[derive(Debug, Clone)]
+pub struct Draw<'a> {
+    /// What jobs there are.
+    pub kinds: &'a [Kind],
+    /// The machine's processors.
+    pub processors: u32,
+    /// They are submitted at random times of so long a time; all at once where it is 0.
+    pub within: f64,
+    /// Of everything that is random.
+    pub seed: u64,
+}
+
+/// What to ask for, made once for all jobs of a kind.
+enum Requests {
+    Same(Arc<[f64]>),
+    Recent(u32),
+    Learned(u32),
+}
+
+impl Requests {
+    fn of(asking: Asking, law: &Law) -> Self {
+        let longest = law.support().1;
+        let sequence = |points, zeta| Arc::from(optimal(&Grid::of(law, points), zeta).limits);
+        match asking {
+            Asking::Longest => Requests::Same(Arc::from([longest])),
+            Asking::TimeOptimal => Requests::Same(sequence(TIME_POINTS, 0.0)),
+            Asking::Adaptive(zeta) => Requests::Same(sequence(ADAPTIVE_POINTS, zeta)),
+            Asking::Recent(runs) => Requests::Recent(runs),
+            Asking::Learned(runs) => Requests::Learned(runs),
+        }
+    }
+
+    fn limits(&self, law: &Law, stream: &mut Stream) -> Arc<[f64]> {
+        let longest = law.support().1;
+        match self {
+            Requests::Same(limits) => limits.clone(),
+            Requests::Recent(runs) => {
+                let recent = (0..*runs).map(|_| law.quantile(stream.unit())).fold(0.0, f64::max);
+                Arc::from([recent, longest])
+            }
+            Requests::Learned(runs) => Arc::from(learned(law, *runs, stream)),
+        }
+    }
+}
+
+/// The sequence that so many runs of this law teach.
+pub(crate) fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
+    let seen: Vec<Run> = (0..runs).map(|_| Run::done(law.quantile(stream.unit()))).collect();
+    let sequence = Learned::expected(&seen).map(|learned| time_optimal(&Grid::of(&learned, TIME_POINTS)));
+    sequence.map_or_else(|| vec![law.support().1], |sequence| sequence.limits)
+}
+
+impl Draw<'_> {
+    /// The jobs of a run, whose users ask in this way. Run times, widths and times of submission do not depend on that.
+    pub fn jobs(&self, asking: Asking, run: usize) -> Vec<Job> {
+        let run = u32::try_from(run).unwrap_or(u32::MAX);
+        let mut jobs = Vec::new();
+        for Kind { law, widths, count } in self.kinds {
+            let requests = Requests::of(asking, law.law());
+            for _ in 0..*count {
+                let mut stream = Stream::new("batch job", self.seed, run, jobs.len());
+                let time = law.quantile(stream.unit());
+                let processors = self.width(*widths, &mut stream);
+                let submit = self.within * stream.unit();
+                let mut past = Stream::new("batch past", self.seed, run, jobs.len());
+                let limits = requests.limits(law.law(), &mut past);
+                jobs.push(Job { submit, processors, run: time, limits, law: Some(law.clone()) });
+            }
+        }
+        jobs
+    }
+
+    fn width(&self, widths: Widths, stream: &mut Stream) -> u32 {
+        let all = f64::from(self.processors);
+        let share = stream.unit();
+        let of = |name: &str| name.parse::<Law>().map_or(0.5, |law| law.quantile(share));
+        let part = match widths {
+            Widths::Full => 1.0,
+            Widths::Half => 0.5,
+            Widths::Normal => of("truncnorm:0,1,0.5,0.3"),
+            Widths::Beta => of("beta:0,1,2,2"),
+        };
+        (part * all).round().clamp(1.0, all) as u32
+    }
+}
+
+/// What `work` makes of each of so many runs, in their order, on several threads.
+pub fn each_run<T: Send>(threads: usize, runs: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    in_parallel(threads, &(0..runs).collect::<Vec<_>>(), |run| work(*run))
+}
+
+/// A mean over runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    /// The mean.
+    pub value: f64,
+    /// Half of the 95 % interval around it.
+    pub half: f64,
+}
+
+impl Mean {
+    /// The mean of these.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.into_iter().collect();
+        let count = values.len() as f64;
+        let value = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|other| (other - value).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+        Mean { value, half: 1.96 * (variance / count).sqrt() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_does_not_change_what_is_asked_for() {
+        let kinds = [Kind::new("exponential:0,16,1".parse().unwrap(), Widths::Beta, 5)];
+        let draw = Draw { kinds: &kinds, processors: 100, within: 10.0, seed: 3 };
+        let bare = |asking| -> Vec<(f64, u32, f64)> {
+            draw.jobs(asking, 1).iter().map(|job| (job.submit, job.processors, job.run)).collect()
+        };
+        assert_eq!(bare(Asking::Longest), bare(Asking::Recent(10)));
+        assert_eq!(bare(Asking::Longest), bare(Asking::TimeOptimal));
+        let limits = |asking| draw.jobs(asking, 1).into_iter().map(|job| job.limits.to_vec()).collect::<Vec<_>>();
+        assert!(limits(Asking::Longest).iter().all(|limits| *limits == [16.0]));
+        assert!(limits(Asking::Recent(10)).iter().all(|limits| limits.len() == 2 && limits[0] < limits[1]));
+    }
+}
