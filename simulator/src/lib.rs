@@ -2,11 +2,13 @@
 //! recorded runs. What is not here: any rule of scheduling.
 
 pub mod availability;
+pub mod bags;
 pub mod experiment;
 pub mod oracle;
 pub mod platform;
 mod replay;
 pub mod report;
+pub mod scenario;
 pub mod stats;
 pub mod trace;
 pub mod world;

@@ -4,3 +4,4 @@ pub mod figure;
 pub mod kondo;
 pub mod rows;
 pub mod svg;
+pub mod wozniak;

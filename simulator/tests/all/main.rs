@@ -1,6 +1,7 @@
 //! Tests of the simulator through its public doors.
 
 mod availability;
+mod deadlines;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;
