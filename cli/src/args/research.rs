@@ -20,7 +20,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
     /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
-    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "scenario")]
     pub policy: Vec<String>,
     /// Tasks of the job
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
@@ -49,6 +49,9 @@ pub(crate) struct SimulateArgs {
     /// Threads; the results are the same on any number [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
+    /// Replay a scripted scenario (JSON), and print what happens and what comes of it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "trace", "model", "policy", "start", "out"])]
+    pub scenario: Option<PathBuf>,
     /// Also write rows.csv and summary.csv there
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -60,6 +63,7 @@ Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
   deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
+  deskgrid simulate --scenario deadlines.json --output json
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
 compared with the least that is possible on the same trace.";
 
@@ -68,6 +72,8 @@ compared with the least that is possible on the same trace.";
 pub(crate) enum Paper {
     /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
     Kondo,
+    /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
+    Wozniak,
 }
 
 /// `deskgrid reproduce`.
@@ -79,13 +85,13 @@ pub(crate) struct ReproduceArgs {
     /// Fewer runs: in under a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Where the report, its figures and its tables go
-    #[arg(long, value_name = "DIR", default_value = "kondo")]
-    pub out: PathBuf,
+    /// Where the report, its figures and its tables go [default: the paper's name]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Starts of each experiment [default: 120, or 12 if quick]
+    /// Runs of each experiment [default: 120 for kondo, 10 for wozniak; 12 and 3 if quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
     /// Threads; the results are the same on any number [default: one for each processor]
@@ -98,5 +104,6 @@ pub(crate) const REPRODUCE: &str = "\
 Examples:
   deskgrid reproduce kondo --quick
   deskgrid reproduce kondo --out kondo-full
+  deskgrid reproduce wozniak
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

@@ -1,7 +1,10 @@
 //! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what the report says.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
-use simulator::report::kondo::{File, Study, reproduce};
+use simulator::report::kondo::{self, File};
+use simulator::report::wozniak;
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -19,33 +22,47 @@ struct Answer {
 
 /// Does what was asked for.
 pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failure> {
-    let Paper::Kondo = args.paper;
-    let study = study(args);
+    let paper = match args.paper {
+        Paper::Kondo => "kondo",
+        Paper::Wozniak => "wozniak",
+    };
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
     // Found out before the work, not after it.
-    std::fs::create_dir_all(&args.out).map_err(|e| Failure::io(format!("cannot make {}", args.out.display()), &e))?;
+    std::fs::create_dir_all(&out).map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
     let talk = context.out.mode() == OutputMode::Cli;
-    let files = reproduce(&study, &mut |what| {
+    let mut say = |what: &str| {
         if talk {
             note(what);
         }
-    })
-    .map_err(|error| failed(&error))?;
+    };
+    let files = match args.paper {
+        Paper::Kondo => kondo::reproduce(&kondo_study(args), &mut say).map_err(|error| failed(&error))?,
+        Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
+    };
     for File { name, text } in &files {
-        write(&args.out.join(name), text)?;
+        write(&out.join(name), text)?;
     }
-    let report = args.out.join("report.md").display().to_string();
+    let report = out.join("report.md").display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
-    let answer = Answer { paper: "kondo", out: args.out.display().to_string(), files: names };
+    let answer = Answer { paper, out: out.display().to_string(), files: names };
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
     Ok(Exit::Well)
 }
 
-fn study(args: &ReproduceArgs) -> Study {
+fn kondo_study(args: &ReproduceArgs) -> kondo::Study {
     let threads = threads(args.threads);
-    let study = if args.quick { Study::quick(args.seed, threads) } else { Study::full(args.seed, threads) };
+    let study =
+        if args.quick { kondo::Study::quick(args.seed, threads) } else { kondo::Study::full(args.seed, threads) };
     match args.runs {
-        Some(runs) => Study { runs: runs as usize, side_runs: study.side_runs.min(runs as usize), ..study },
+        Some(runs) => kondo::Study { runs: runs as usize, side_runs: study.side_runs.min(runs as usize), ..study },
         None => study,
     }
+}
+
+fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { wozniak::Study::quick(args.seed, threads) } else { wozniak::Study::full(args.seed, threads) };
+    wozniak::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
 }
