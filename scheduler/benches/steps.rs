@@ -82,7 +82,7 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
         while waiting < u64::from(tasks).max(2 * u64::from(HOSTS)) {
             next_job += 1;
             let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
-            let bag = Bag { tasks: IdSet::from_range(1, tasks), rules };
+            let bag = Bag::new(IdSet::from_range(1, tasks), rules);
             scheduler.step(now, Event::JobSubmitted { job: JobId(next_job), bag }, &mut fx);
             waiting += u64::from(tasks);
         }
@@ -147,7 +147,7 @@ fn noops(events: u64) {
         held: Vec::new(),
     };
     scheduler.step(Time(0), joined, &mut fx);
-    let bag = Bag { tasks: IdSet::from_range(1, 10_000_000), rules: Rules::default() };
+    let bag = Bag::new(IdSet::from_range(1, 10_000_000), Rules::default());
     scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag }, &mut fx);
     let (mut live, mut done, mut longest) = (vec![Vec::new(); 2], 0, 0);
     let began = clock();
@@ -168,7 +168,7 @@ fn noops(events: u64) {
 fn submit() {
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
     let mut fx = Vec::new();
-    let bag = Bag { tasks: IdSet::from_range(1, 1_000_000), rules: Rules::default() };
+    let bag = Bag::new(IdSet::from_range(1, 1_000_000), Rules::default());
     let began = clock();
     scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag }, &mut fx);
     println!("submit of 1,000,000 tasks: {:?}", clock() - began);

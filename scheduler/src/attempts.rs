@@ -42,6 +42,11 @@ impl Scheduler {
         {
             job.pace.observe(ran, speed, success);
             job.learn(attempt.task.index, &outcome, ran, speed);
+            if success && job.teaches() {
+                let work = Span::from_secs_f64(ran.secs() * speed.factor());
+                let estimate = job.estimate(attempt.task.index);
+                self.foresight.experience.estimates.observe(&job.stack.terms.estimator, estimate, work);
+            }
         }
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
@@ -140,6 +145,11 @@ impl Scheduler {
     pub(crate) fn take_back(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
         fx.push(Effect::Stop { host, attempt, why: EndReason::Returned });
         self.lose(host, attempt, EndReason::Returned, fx);
+    }
+
+    /// The attempt is off the books, and that counts as a failure of its task.
+    pub(crate) fn fail(&mut self, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
+        self.carry_on(attempt, Charge::Failure, why, fx);
     }
 
     /// The task lives on without this attempt, or has had enough.

@@ -22,10 +22,25 @@ const QUIET_LOOKS: u32 = 2;
 impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
+        self.place_promised(fx);
         self.place_waiting(fx);
         self.place_copies(fx);
         if let Some(host) = delivered {
             self.prefetch(host, fx);
+        }
+    }
+
+    /// Promised tasks where and when the calendar has them.
+    fn place_promised(&mut self, fx: &mut Vec<Effect>) {
+        if self.hosts.index.ready.is_empty() || !self.jobs.lines.waiting.first().is_some_and(|rank| rank.promised()) {
+            return;
+        }
+        for (id, index, host) in self.promised_starts() {
+            let Some(job) = self.jobs.table.get_mut(&id) else { continue };
+            let Some(why) = job.take_waiting(index) else { continue };
+            Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
+                .start(job, index, host, why, fx);
+            self.jobs.lines.sync(job);
         }
     }
 
@@ -64,7 +79,7 @@ impl Scheduler {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
         let fit = job.pace.fit(self.settings.prefetch_window);
-        if fit == 0 || !self.hosts.index.ready.is_empty() {
+        if fit == 0 || job.promise.is_some() || !self.hosts.index.ready.is_empty() {
             return;
         }
         let needs = job.rules.needs;
@@ -142,6 +157,9 @@ impl<'a> Starter<'a> {
 
     /// What waits goes to the hosts that the job's policy proposes, until it wants none.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        if job.promise.is_some() {
+            return;
+        }
         let placement = job.policy.placement;
         self.classify(job);
         if placement == Placement::Lookahead && self.place_ahead(job, fx) {

@@ -5,7 +5,7 @@ use std::fmt;
 use common::attempt::Outcome;
 use common::host::YieldReason;
 use common::view::{HostState, JobState};
-use common::{AttemptId, HostId, JobId, Span, TaskId};
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde::{Deserialize, Serialize};
 
 /// Something to be done, in the order in which the step gave it.
@@ -15,6 +15,13 @@ pub enum Effect {
     JobAdmitted {
         /// Which.
         job: JobId,
+    },
+    /// The job's deadline should be kept. Follows its admission.
+    Promised {
+        /// Which.
+        job: JobId,
+        /// What is promised.
+        offer: Offer,
     },
     /// The job is not let in, and forgotten.
     JobRefused {
@@ -126,6 +133,37 @@ pub enum Refused {
     NumberTaken,
     /// It has no tasks.
     Empty,
+    /// It has a deadline, and this policy promises none.
+    NoPromises(String),
+    /// It does not have an estimate for each task.
+    Estimates {
+        /// Its tasks.
+        tasks: u64,
+        /// Its estimates.
+        given: u64,
+    },
+    /// It has a deadline, and nothing is known of how long its tasks take.
+    NoEstimate,
+    /// It has a deadline, and no host takes work now that would do.
+    NoHost,
+    /// It cannot be expected to be done by its deadline.
+    TooLate {
+        /// When it should be done: the earliest deadline that could be promised now.
+        earliest: Time,
+        /// The most of its tasks that should be done in time if the others were not there.
+        fits: IdSet,
+    },
+}
+
+/// What a bag with a deadline is told when it is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// When its last task should be done.
+    pub finish: Time,
+    /// The probability that it is done by its deadline, by how earlier promises were kept.
+    pub probability: f64,
+    /// Whether nothing is known yet of how good its user's estimates are, so that it was let in to find out.
+    pub probation: bool,
 }
 
 /// Why an attempt is started.
@@ -175,6 +213,15 @@ pub enum EndReason {
     HostLeft,
     /// The worker gave it back unexecuted, or is asked to, since it waits there behind longer tasks than expected.
     Returned,
+    /// It ran for longer than was estimated, and made room for another job's bag.
+    Policed {
+        /// What had been estimated, as a run time on a host of speed 1.
+        estimate: Span,
+        /// What it had run for, likewise.
+        elapsed: Span,
+        /// For which job.
+        by: JobId,
+    },
 }
 
 /// Why tasks are cancelled.
@@ -214,6 +261,15 @@ impl fmt::Display for Refused {
             Refused::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
             Refused::NumberTaken => write!(f, "a job of this number is there already"),
             Refused::Empty => write!(f, "the job has no tasks"),
+            Refused::NoPromises(policy) => write!(f, "the policy {policy} promises no deadlines; PROMISE does"),
+            Refused::Estimates { tasks, given } => write!(f, "the job has {tasks} tasks and {given} estimates"),
+            Refused::NoEstimate => {
+                write!(f, "nothing is known of how long its tasks take: say so, or let some be done without a deadline")
+            }
+            Refused::NoHost => write!(f, "no host takes work now that would do for it"),
+            Refused::TooLate { fits, .. } => {
+                write!(f, "its deadline cannot be kept; {} of its tasks could be done in time", fits.len())
+            }
         }
     }
 }
@@ -252,6 +308,12 @@ impl fmt::Display for EndReason {
             EndReason::Forgotten => write!(f, "worker restarted without it"),
             EndReason::HostLeft => write!(f, "worker shut down"),
             EndReason::Returned => write!(f, "given back unexecuted"),
+            EndReason::Policed { estimate, elapsed, by } => {
+                write!(
+                    f,
+                    "ran for {elapsed}, which is beyond its estimate of {estimate}; killed to make room for job {by}"
+                )
+            }
         }
     }
 }

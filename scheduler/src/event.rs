@@ -3,9 +3,10 @@
 use common::attempt::{Held, Outcome};
 use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
-use common::{AttemptId, HostId, IdSet, JobId, Span, Speed};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::estimates::Estimator;
 use crate::experience::{Experience, Habit, TrackRecord};
 
 /// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
@@ -157,6 +158,27 @@ pub struct Bag {
     pub tasks: IdSet,
     /// How they are to be scheduled. The policy's name must be in the catalogue, or the bag is refused.
     pub rules: Rules,
+    /// By when they are to be done, and what is said of how long they take.
+    pub terms: Terms,
+}
+
+/// What a bag's user wants to be promised, and says for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// When every task is to be done; the bag enters only if that can be promised. No promise where there is none.
+    pub deadline: Option<Time>,
+    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1; that of the rules for
+    /// all of them where this is empty.
+    pub estimates: Vec<Span>,
+    /// Who estimates, and of what.
+    pub estimator: Estimator,
+}
+
+impl Bag {
+    /// A bag of which nothing is promised.
+    pub fn new(tasks: IdSet, rules: Rules) -> Self {
+        Self { tasks, rules, terms: Terms::default() }
+    }
 }
 
 /// How far a restored job was.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::estimates::Estimates;
 use crate::survival::{Curve, LifeTable, Tabulated};
 
 /// How one host was available over the time that it has been known.
@@ -68,6 +69,8 @@ pub struct Experience {
     pub prices: Prices,
     /// How well predictions held.
     pub errors: Errors,
+    /// How good people's estimates were.
+    pub estimates: Estimates,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -84,6 +87,7 @@ impl Default for Experience {
             cpu: (3_600.0, 0.95 * 3_600.0),
             prices: Prices::default(),
             errors: Errors::default(),
+            estimates: Estimates::default(),
         }
     }
 }

@@ -5,11 +5,12 @@ use std::cell::OnceCell;
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::experience::{Common, Curves, Experience, Temper};
+use crate::experience::{Common, Curves, Experience, Stage, Temper};
 use crate::host::{Host, Liveness, Load};
 use crate::job::Job;
 use crate::laws::{Law, Place};
 use crate::policy::Replication;
+use crate::promises::Promise;
 use crate::settings::Settings;
 
 /// The curves are computed anew after so many more observations, and after this part more of all.
@@ -105,6 +106,11 @@ impl Foresight {
 
     /// A job's last task has been finished: its copies move the price of its kind, and its predictions can be judged.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
+        if let Some(Promise { made, finish, .. }) = job.promise {
+            let (predicted_s, was_s) = (finish.since(made).secs(), now.since(made).secs());
+            self.experience.errors.note(job.policy.name, Stage::Early, predicted_s, was_s);
+            return;
+        }
         let Some(class) = job.plan.class else { return };
         for (stage, at, finish) in &job.plan.predicted {
             let (predicted_s, was_s) = (finish.since(*at).secs(), now.since(*at).secs());
@@ -139,7 +145,7 @@ impl Foresight {
     }
 
     /// The processor share that tasks have on this host while they run.
-    fn share(&self, host: &Host) -> f64 {
+    pub(crate) fn share(&self, host: &Host) -> f64 {
         if host.owner.lets_run() && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.common().cpu }
     }
 

@@ -340,6 +340,11 @@ impl Index {
         }
     }
 
+    /// How many speeds the hosts have that take work.
+    pub(crate) fn speeds(&self) -> usize {
+        self.usable_speeds.len()
+    }
+
     /// Speed of the fastest host that takes work, busy or not.
     pub(crate) fn fastest(&self) -> Option<Speed> {
         self.usable_speeds.last_key_value().map(|(speed, _)| *speed)

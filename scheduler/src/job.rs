@@ -21,14 +21,19 @@ use crate::policy::Policy;
 use crate::policy::ordering::Rank;
 use crate::policy::placement::Scene;
 use crate::policy::replication::{Class, Replicated, Replication, Urgency};
+use crate::promises::Promise;
 use crate::reservation::Run;
 use crate::settings::Settings;
+use crate::stack::Stack;
 use crate::wishes::{Wish, Wishes};
 
 /// How many ended attempts of an unsettled task are remembered with their hosts, so that a late result still counts.
 const REMEMBERED: usize = 32;
 /// A user's estimate that is off by more than this factor is dropped for what was measured.
 const FAR_OFF: f64 = 1.5;
+
+/// So many finished tasks of a job, and each so-manieth after that, say something of its user's estimates.
+const TEACHING: u64 = 256;
 
 /// A job.
 #[derive(Debug)]
@@ -61,6 +66,10 @@ pub(crate) struct Job {
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
     lessons: Lessons,
+    /// What was said of how long its tasks take.
+    pub(crate) stack: Stack,
+    /// What it was promised, if anything.
+    pub(crate) promise: Option<Promise>,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -167,6 +176,8 @@ impl Job {
             duplicates: 0,
             pace: Pace::default(),
             lessons: Lessons::default(),
+            stack: Stack::default(),
+            promise: None,
             in_line: false,
             in_copy_line: false,
             alarm: None,
@@ -265,6 +276,40 @@ impl Job {
         let index = self.fresh.pop_first()?;
         self.records.insert(index, Record::default());
         Some((index, StartReason::First))
+    }
+
+    /// The waiting tasks in the order in which promised ones go.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        self.requeued.iter().chain(self.stack.sorted(&self.fresh))
+    }
+
+    /// Takes this one out of the waiting tasks, its record made if need be.
+    pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
+        if self.requeued.remove(index) {
+            return Some(self.records.get(&index).map_or(StartReason::First, Record::start_reason));
+        }
+        if !self.fresh.remove(index) {
+            return None;
+        }
+        self.stack.advance(&self.fresh);
+        self.records.insert(index, Record::default());
+        Some(StartReason::First)
+    }
+
+    /// What the user estimates of a task, as a run time on a host of speed 1.
+    pub(crate) fn estimate(&self, index: u32) -> Option<Span> {
+        self.stack.estimate(index).or(self.rules.estimate)
+    }
+
+    /// Whether what its next finished task took is remembered for others of its user: of very many not all.
+    pub(crate) fn teaches(&self) -> bool {
+        let finished = self.finished.len();
+        finished < TEACHING || finished.is_multiple_of(TEACHING)
+    }
+
+    /// Whether a task would be tried again if its attempt failed.
+    pub(crate) fn may_retry(&self, index: u32) -> bool {
+        self.records.get(&index).is_some_and(|record| record.failures < self.rules.retries)
     }
 
     /// Puts a live attempt on the task's record and counts it.
@@ -460,6 +505,14 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
+    /// Gives the job another place.
+    pub(crate) fn rerank(&mut self, job: &mut Job, rank: Rank) {
+        line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+        line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
+        job.rank = rank;
+        self.sync(job);
+    }
+
     /// Puts the job where it belongs, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
         let waits = !job.fresh.is_empty() || !job.requeued.is_empty() || job.wishes.first_primary().is_some();

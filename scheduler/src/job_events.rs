@@ -1,14 +1,17 @@
 //! What happens when jobs come, are cancelled, retried and forgotten.
 
 use common::attempt::Phase;
-use common::{IdSet, JobId};
+use common::{IdSet, JobId, Time};
 
 use crate::effect::{CancelReason, Effect, Refused};
 use crate::event::{Bag, Progress, Tried};
 use crate::host::Load;
 use crate::job::{Job, LiveCopy, Record};
+use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
+use crate::promises::{Promise, stacking};
 use crate::scheduler::Scheduler;
+use crate::stack::Stack;
 
 /// Attempt numbers beyond this come from no scheduler; a store that claims them is cut short, so that counting on
 /// cannot overflow.
@@ -21,16 +24,34 @@ impl Scheduler {
         } else {
             policy(&bag.rules.policy)
                 .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))
-                .and_then(|policy| policy.admission.admit(&bag).map(|()| policy))
+                .and_then(|policy| policy.admission.admit(policy.name, &bag).map(|()| policy))
         };
-        match refusal {
+        let policy = match refusal {
+            Err(why) => return fx.push(Effect::JobRefused { job: id, why }),
+            Ok(policy) => policy,
+        };
+        let (told, victims) = self.decide(&bag, &policy);
+        match told {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),
-            Ok(policy) => {
-                let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id);
-                self.enter(id, Job::new(bag.rules, policy, rank, bag.tasks));
+            Ok(offer) => {
+                let promise = offer.zip(bag.terms.deadline);
+                let job = self.draw_up(id, bag, policy, promise.map(|(offer, deadline)| (offer.finish, deadline)));
+                self.enter(id, job);
                 fx.push(Effect::JobAdmitted { job: id });
+                fx.extend(offer.map(|offer| Effect::Promised { job: id, offer }));
             }
         }
+        self.kill(&victims, id, fx);
+    }
+
+    /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
+    fn draw_up(&self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
+        let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
+        let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
+        let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
+        let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
+        (job.stack, job.promise) = (stack, promise);
+        job
     }
 
     fn enter(&mut self, id: JobId, mut job: Job) {
@@ -46,8 +67,8 @@ impl Scheduler {
             return;
         }
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
-        let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id);
-        let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
+        let deadline = bag.terms.deadline.filter(|_| policy.admission.reckoning().is_some());
+        let mut job = self.draw_up(id, bag, policy, deadline.map(|deadline| (deadline, deadline)));
         let finished = job.fresh.intersection(&progress.finished);
         job.fresh.subtract(&finished);
         job.finished = finished.into();
@@ -120,7 +141,9 @@ impl Scheduler {
             }
         }
         job.fresh.union_with(&untried);
+        job.stack.rewind();
         self.jobs.lines.sync(job);
+        self.renew(id);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
     }
 

@@ -5,6 +5,7 @@ use common::host::OwnerState;
 use common::view::{HostState, JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
+use crate::estimates::Estimates;
 use crate::experience::Experience;
 use crate::host::{Host, Liveness, Presence};
 use crate::job::{Job, Record};
@@ -161,10 +162,18 @@ impl Scheduler {
         self.foresight.upto(up, self.now)
     }
 
+    /// What is known of how good people's estimates are.
+    pub fn estimates(&self) -> &Estimates {
+        &self.foresight.experience.estimates
+    }
+
     /// When the job's last task should be done; none where nothing is known of how long its tasks take (neither a
     /// finished one nor an estimate), where no host takes work, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
+        if job.promise.is_some() {
+            return self.promised_finish(id, now);
+        }
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
         let mut tasks = job.waiting() as f64;
         if tasks > 0.0 {

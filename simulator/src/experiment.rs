@@ -14,3 +14,4 @@ pub use grid::{Contender, Day, Grid, GridError, Job, KONDO_JOBS, Row, Site, Sour
 pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
 pub use measure::{Figure, Reading, Summary, summarize};
 pub use stats::{Interval, geometric_mean};
+pub(crate) use threads::in_parallel;

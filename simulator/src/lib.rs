@@ -2,12 +2,14 @@
 //! recorded runs, and a batch machine for jobs of many processors. What is not here: any rule of scheduling.
 
 pub mod availability;
+pub mod bags;
 pub mod batch;
 pub mod experiment;
 pub mod oracle;
 pub mod platform;
 mod replay;
 pub mod report;
+pub mod scenario;
 pub mod stats;
 pub mod trace;
 pub mod world;

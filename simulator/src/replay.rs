@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_record_that_was_written_down_and_read_back_has_the_same_effects() {
-        let bag = Bag { tasks: IdSet::from_range(1, 5), rules: Rules::default() };
+        let bag = Bag::new(IdSet::from_range(1, 5), Rules::default());
         let joined = Event::HostJoined {
             host: HostId(1),
             slots: 2,

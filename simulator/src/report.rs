@@ -5,3 +5,4 @@ pub mod gainaru;
 pub mod kondo;
 pub mod rows;
 pub mod svg;
+pub mod wozniak;

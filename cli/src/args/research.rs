@@ -20,7 +20,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
     /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
-    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "scenario")]
     pub policy: Vec<String>,
     /// Tasks of the job
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
@@ -49,6 +49,9 @@ pub(crate) struct SimulateArgs {
     /// Threads; the results are the same on any number [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
+    /// Replay a scripted scenario (JSON), and print what happens and what comes of it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "trace", "model", "policy", "start", "out"])]
+    pub scenario: Option<PathBuf>,
     /// Also write rows.csv and summary.csv there
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -60,6 +63,7 @@ Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
   deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
   deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
+  deskgrid simulate --scenario deadlines.json --output json
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
 compared with the least that is possible on the same trace.";
 
@@ -70,6 +74,8 @@ pub(crate) enum Paper {
     Kondo,
     /// Gainaru, Pallez, Sun and Raghavan: Speculative Scheduling for Stochastic HPC Applications, ICPP 2019
     Gainaru,
+    /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
+    Wozniak,
 }
 
 /// `deskgrid reproduce`.
@@ -87,7 +93,7 @@ pub(crate) struct ReproduceArgs {
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
     /// Gainaru: also run this log again (KTH-SP2, in the Standard Workload Format)
@@ -104,5 +110,6 @@ Examples:
   deskgrid reproduce kondo --quick
   deskgrid reproduce kondo --out kondo-full
   deskgrid reproduce gainaru --log KTH-SP2_log.swf
+  deskgrid reproduce wozniak
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

@@ -1,8 +1,10 @@
 //! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what the report says.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
-use simulator::report::gainaru;
 use simulator::report::kondo::{self, File};
+use simulator::report::{gainaru, wozniak};
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -23,8 +25,9 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     let paper = match args.paper {
         Paper::Kondo => "kondo",
         Paper::Gainaru => "gainaru",
+        Paper::Wozniak => "wozniak",
     };
-    let out = args.out.clone().unwrap_or_else(|| paper.into());
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
     // Found out before the work, not after it.
     std::fs::create_dir_all(&out).map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
     let talk = context.out.mode() == OutputMode::Cli;
@@ -34,11 +37,12 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         }
     };
     let files = match args.paper {
-        Paper::Kondo => kondo::reproduce(&of_kondo(args), &mut say).map_err(|error| failed(&error))?,
-        Paper::Gainaru => gainaru::reproduce(&of_gainaru(args), &mut say).map_err(|error| {
+        Paper::Kondo => kondo::reproduce(&kondo_study(args), &mut say).map_err(|error| failed(&error))?,
+        Paper::Gainaru => gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| {
             let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
             Failure::usage("the log cannot be used", hint).because(error)
         })?,
+        Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
     };
     for File { name, text } in &files {
         write(&out.join(name), text)?;
@@ -51,7 +55,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     Ok(Exit::Well)
 }
 
-fn of_kondo(args: &ReproduceArgs) -> kondo::Study {
+fn kondo_study(args: &ReproduceArgs) -> kondo::Study {
     let threads = threads(args.threads);
     let study =
         if args.quick { kondo::Study::quick(args.seed, threads) } else { kondo::Study::full(args.seed, threads) };
@@ -61,9 +65,16 @@ fn of_kondo(args: &ReproduceArgs) -> kondo::Study {
     }
 }
 
-fn of_gainaru(args: &ReproduceArgs) -> gainaru::Study {
+fn gainaru_study(args: &ReproduceArgs) -> gainaru::Study {
     let threads = threads(args.threads);
     let study =
         if args.quick { gainaru::Study::quick(args.seed, threads) } else { gainaru::Study::full(args.seed, threads) };
     gainaru::Study { runs: args.runs.map_or(study.runs, |runs| runs as usize), log: args.log.clone(), ..study }
+}
+
+fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { wozniak::Study::quick(args.seed, threads) } else { wozniak::Study::full(args.seed, threads) };
+    wozniak::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
 }

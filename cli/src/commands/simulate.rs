@@ -1,5 +1,7 @@
 //! `deskgrid simulate`: jobs on simulated grids, under any policy. What is not here: the simulation.
 
+mod scenario;
+
 use std::path::Path;
 use std::thread::available_parallelism;
 
@@ -80,6 +82,9 @@ struct Place {
 
 /// Does what was asked for.
 pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
+    if let Some(path) = &args.scenario {
+        return scenario::run(context, path);
+    }
     let contenders = args.policy.iter().map(|name| contender(name, args.checkpoint)).collect::<Result<Vec<_>, _>>()?;
     let places = places(args, &contenders)?;
     let grid = Grid {

@@ -17,7 +17,9 @@ fn end_state(why: &EndReason) -> AttemptState {
         EndReason::Delivered(Outcome::Stopped) => AttemptState::Killed,
         EndReason::Delivered(_) => AttemptState::Failed,
         EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft => AttemptState::Lost,
-        EndReason::Outrun(_) | EndReason::Cancelled(_) | EndReason::Returned => AttemptState::Killed,
+        EndReason::Outrun(_) | EndReason::Cancelled(_) | EndReason::Returned | EndReason::Policed { .. } => {
+            AttemptState::Killed
+        }
     }
 }
 
@@ -29,6 +31,9 @@ impl Core {
     pub(super) fn apply(&mut self, effect: Effect) -> Result<(), StoreError> {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
+            Effect::Promised { job, offer } => {
+                tracing::info!(%job, finish = offer.finish.secs(), probability = offer.probability, "promised");
+            }
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
             Effect::Start { host, attempt, limit, report_every, why } => {
                 return self.on_start(host, attempt, (limit, report_every), &why);

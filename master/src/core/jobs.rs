@@ -111,7 +111,7 @@ impl Core {
             return Ok(Ok(Submitted { job: None, again: false, predicted: None }));
         }
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
-        let bag = Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone() };
+        let bag = Bag::new(spec.tasks.ids.clone(), spec.rules.clone());
         self.jobs.insert(job, Job::new(spec, user.to_owned(), self.now));
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
@@ -145,7 +145,7 @@ impl Core {
     fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let bag = Bag { tasks: restored.spec.tasks.ids.clone(), rules: restored.spec.rules.clone() };
+        let bag = Bag::new(restored.spec.tasks.ids.clone(), restored.spec.rules.clone());
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,

@@ -3,7 +3,9 @@
 use common::Span;
 use common::job::DEFAULT_POLICY;
 
+use super::admission::{Reckoning, Stacking};
 use super::placement::{ExclPred, ExclS, PriCrWait};
+use super::policing::{Policing, Rule, When};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
 use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
 
@@ -120,7 +122,109 @@ static CATALOGUE: &[Policy] = &[
         }],
         ..BASE
     },
+    Policy {
+        name: "PROMISE",
+        source: "deskgrid: the calendar of Wozniak et al. with corrected estimates",
+        summary: "Deadlines are promised by estimates corrected by how good each user's were, hosts and owners as they \
+                  are expected; longest tasks first.",
+        admission: Admission::Calendar(Reckoning {
+            calibrated: true,
+            inflated: true,
+            stacking: Stacking::LongestFirst,
+        }),
+        replication: Replication::Rescue,
+        limits: Limits::Policed(Policing { rule: Rule::Probabilistic, when: When::Needed }),
+        parameters: &[
+            Parameter { default: "probabilistic", ..POLICING },
+            Parameter { default: "needed", ..WHEN },
+            Parameter { default: "yes", ..CALIBRATED },
+            Parameter { default: "yes", ..INFLATED },
+            Parameter { default: "longest-first", ..STACKING },
+        ],
+        ..CALENDAR
+    },
+    Policy {
+        name: "CALENDAR",
+        source: "Wozniak et al., section 4",
+        summary: "Deadlines are promised by estimates as they are given; nobody is killed.",
+        ..CALENDAR
+    },
+    policed("CALENDAR-HARD", Rule::Hard, &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN]),
+    policed(
+        "CALENDAR-GRACE",
+        Rule::Grace(0.5),
+        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN],
+    ),
+    policed(
+        "CALENDAR-PROB",
+        Rule::Probabilistic,
+        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN],
+    ),
 ];
+
+const POLICING: Parameter = Parameter {
+    name: "policing",
+    default: "",
+    meaning: "who may be killed when a bag arrives: nobody (`off`), attempts beyond their estimate (`hard`), beyond it by \
+              the part K (`graceK`), or the farther the likelier (`probabilistic`)",
+};
+
+const WHEN: Parameter = Parameter {
+    name: "when",
+    default: "",
+    meaning: "whether they are killed `always`, or as many as are `needed` where the bag would be refused otherwise",
+};
+
+const CALIBRATED: Parameter = Parameter {
+    name: "calibrated",
+    default: "",
+    meaning: "whether estimates are corrected by what is known of who estimates (`yes` or `no`)",
+};
+
+const INFLATED: Parameter = Parameter {
+    name: "inflated",
+    default: "",
+    meaning: "whether run times are lengthened by what owners and other load should take (`yes` or `no`)",
+};
+
+const STACKING: Parameter = Parameter {
+    name: "stacking",
+    default: "",
+    meaning: "in which order a bag's tasks are put on the calendar and started: as `given`, or `longest-first`",
+};
+
+const ALWAYS: Parameter = Parameter { default: "always", ..WHEN };
+const AS_IS: Parameter = Parameter { default: "no", ..CALIBRATED };
+const BARE: Parameter = Parameter { default: "no", ..INFLATED };
+const GIVEN: Parameter = Parameter { default: "given", ..STACKING };
+
+/// What the rows with a calendar have in common.
+const CALENDAR: Policy = Policy {
+    admission: Admission::Calendar(Reckoning { calibrated: false, inflated: false, stacking: Stacking::Given }),
+    ordering: Ordering::Promised,
+    placement: Placement::Calendar,
+    limits: Limits::Policed(Policing::OFF),
+    parameters: &[
+        Parameter { default: "off", ..POLICING },
+        Parameter { default: "needed", ..WHEN },
+        AS_IS,
+        BARE,
+        GIVEN,
+    ],
+    ..BASE
+};
+
+const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter]) -> Policy {
+    Policy {
+        name,
+        source: "Wozniak et al., section 4, equations 2 to 4",
+        summary: "Deadlines are promised by estimates as they are given; what exceeds its estimate may be killed whenever \
+                  a bag arrives.",
+        limits: Limits::Policed(Policing { rule, when: When::Always }),
+        parameters,
+        ..CALENDAR
+    }
+}
 
 const REVERT: Parameter = Parameter {
     name: "revert",

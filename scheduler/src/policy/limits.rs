@@ -5,6 +5,8 @@ use common::{Span, Speed};
 
 use crate::lessons::Lessons;
 
+use super::policing::Policing;
+
 /// Where an attempt's time limit comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limits {
@@ -18,6 +20,8 @@ pub enum Limits {
         /// Rate of small work, by processor, from 0 to below 1.
         zeta: f64,
     },
+    /// As [`Limits::Fixed`]; and attempts of promised jobs that exceed their estimates may be killed when another bag arrives.
+    Policed(Policing),
 }
 
 impl Limits {
@@ -34,15 +38,17 @@ impl Limits {
 
     /// Whether limits come from what was learned.
     pub fn learns(self) -> bool {
-        !matches!(self, Limits::Fixed)
+        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. })
     }
 
     /// The rate of small work that it reckons with.
     pub(crate) fn zeta(self) -> f64 {
-        match self {
-            Limits::Adaptive { zeta } => zeta,
-            Limits::Fixed | Limits::TimeOptimal => 0.0,
-        }
+        if let Limits::Adaptive { zeta } = self { zeta } else { 0.0 }
+    }
+
+    /// How estimates are enforced.
+    pub(crate) fn policing(self) -> Policing {
+        if let Limits::Policed(policing) = self { policing } else { Policing::OFF }
     }
 
     pub(crate) fn describe(self) -> &'static str {
@@ -56,6 +62,7 @@ impl Limits {
                 "the cheapest sequence where small work fills gaps, for what five or more of the job's runs teach: \
                  killed then, and tried again with the next"
             }
+            Limits::Policed(policing) => policing.describe(),
         }
     }
 }

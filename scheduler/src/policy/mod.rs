@@ -10,6 +10,7 @@ pub mod limits;
 pub mod ordering;
 mod parse;
 pub mod placement;
+pub mod policing;
 pub mod replication;
 pub mod width;
 
@@ -19,6 +20,7 @@ pub use limits::Limits;
 pub use ordering::Ordering;
 pub use parse::{BadPolicy, parse};
 pub use placement::Placement;
+pub use policing::Policing;
 pub use replication::Replication;
 pub use width::Width;
 

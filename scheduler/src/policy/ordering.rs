@@ -10,21 +10,34 @@ use common::JobId;
 pub enum Ordering {
     /// Higher priority first, then earlier arrival.
     Fcfs,
+    /// Jobs that were promised a deadline before all others, by arrival (Wozniak et al., section 4: FIFO); within them
+    /// the tasks in the order of the calendar.
+    Promised,
 }
 
 /// A job's place in the line; smaller goes first. Ends in the job's number, so that no two are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
+    /// Whether nothing was promised to it.
+    unpromised: bool,
     priority: Reverse<i32>,
     arrival: u64,
     /// Whose place it is.
     pub(crate) job: JobId,
 }
 
+impl Rank {
+    /// Whether a deadline was promised to the job.
+    pub(crate) fn promised(self) -> bool {
+        !self.unpromised
+    }
+}
+
 impl Ordering {
-    pub(crate) fn rank(self, priority: i32, arrival: u64, job: JobId) -> Rank {
+    pub(crate) fn rank(self, priority: i32, arrival: u64, job: JobId, promised: bool) -> Rank {
         match self {
-            Ordering::Fcfs => Rank { priority: Reverse(priority), arrival, job },
+            Ordering::Promised if promised => Rank { unpromised: false, priority: Reverse(0), arrival, job },
+            Ordering::Fcfs | Ordering::Promised => Rank { unpromised: true, priority: Reverse(priority), arrival, job },
         }
     }
 
@@ -32,6 +45,10 @@ impl Ordering {
         match self {
             Ordering::Fcfs => {
                 "higher priority first, then earlier arrival; within a job requeued tasks first, then by index"
+            }
+            Ordering::Promised => {
+                "jobs with a promised deadline before all others, by arrival whatever their priority; within a job \
+                 requeued tasks first, then as on the calendar"
             }
         }
     }

@@ -3,7 +3,9 @@
 
 use common::Span;
 
+use super::admission::{Admission, Stacking};
 use super::placement::Placement;
+use super::policing::{Rule, When};
 use super::replication::{Replicated, Replication, Requeue};
 use super::{Limits, Policy, catalogue};
 
@@ -77,6 +79,9 @@ impl Policy {
             *zeta = number(value, 0.0, 0.999, "a rate from 0 to below 1")?;
             return Ok(());
         }
+        if self.admission.reckoning().is_some() {
+            return self.set_promise(name, value);
+        }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
@@ -103,6 +108,39 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+impl Policy {
+    /// The parameters of the rows that promise.
+    fn set_promise(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        match (name, &mut self.admission, &mut self.limits) {
+            ("policing", _, Limits::Policed(policing)) => policing.rule = rule(value)?,
+            ("when", _, Limits::Policed(policing)) => {
+                let choices = [("always", When::Always), ("needed", When::Needed)];
+                policing.when = one_of(value, &choices, "`always` or `needed`")?;
+            }
+            ("calibrated", Admission::Calendar(reckoning), _) => reckoning.calibrated = yes_or_no(value)?,
+            ("inflated", Admission::Calendar(reckoning), _) => reckoning.inflated = yes_or_no(value)?,
+            ("stacking", Admission::Calendar(reckoning), _) => {
+                let choices = [("given", Stacking::Given), ("longest-first", Stacking::LongestFirst)];
+                reckoning.stacking = one_of(value, &choices, "`given` or `longest-first`")?;
+            }
+            _ => return Err("the policy does not use it"),
+        }
+        Ok(())
+    }
+}
+
+fn yes_or_no(value: &str) -> Result<bool, Wanted> {
+    one_of(value, &[("yes", true), ("no", false)], "`yes` or `no`")
+}
+
+fn rule(value: &str) -> Result<Rule, Wanted> {
+    let wanted = "`off`, `hard`, `grace` with a part of the estimate such as `grace0.25`, or `probabilistic`";
+    if let Some(part) = value.strip_prefix("grace") {
+        return Ok(Rule::Grace(number(part, 0.0, 1e6, wanted)?));
+    }
+    one_of(value, &[("off", Rule::Off), ("hard", Rule::Hard), ("probabilistic", Rule::Probabilistic)], wanted)
 }
 
 fn requeue(value: &str) -> Result<Requeue, Wanted> {

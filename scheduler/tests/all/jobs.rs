@@ -11,7 +11,7 @@ use crate::world::{World, ended, job_settled, settled, starts, stopped, verdict}
 
 fn submit(job: u32, tasks: IdSet, policy: &str) -> Event {
     let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
-    Event::JobSubmitted { job: JobId(job), bag: Bag { tasks, rules } }
+    Event::JobSubmitted { job: JobId(job), bag: Bag::new(tasks, rules) }
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         tried: vec![tried.clone(), tried],
         ..Default::default()
     };
-    let bag = Bag { tasks: IdSet::from_range(1, 3), rules: Rules { policy: "GONE".into(), ..Rules::default() } };
+    let bag = Bag::new(IdSet::from_range(1, 3), Rules { policy: "GONE".into(), ..Rules::default() });
     let mut effects = Vec::new();
     let event = Event::JobRestored { job: JobId(1), bag, progress: Box::new(progress) };
     w.scheduler.step(w.now, event, &mut effects);

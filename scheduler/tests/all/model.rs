@@ -15,7 +15,7 @@ use common::job::Rules;
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
-use scheduler::event::{Bag, Progress, Tried};
+use scheduler::event::{Bag, Progress, Terms, Tried};
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 /// More attempts of one task than this are not all remembered; beyond it verdicts are not foreseen.
@@ -37,6 +37,7 @@ pub(crate) struct Model {
 #[derive(Clone)]
 pub(crate) struct ModelJob {
     rules: Rules,
+    terms: Terms,
     all: BTreeSet<u32>,
     finished: BTreeSet<u32>,
     failed: BTreeSet<u32>,
@@ -352,6 +353,10 @@ impl Model {
                 assert_eq!(job, asked);
                 assert!(self.jobs.insert(*job, ModelJob::new(bag)).is_none(), "{job} is admitted twice");
             }
+            Effect::Promised { job, offer } => {
+                assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
+                assert!(self.jobs[job].terms.deadline.is_some_and(|deadline| offer.finish <= deadline));
+            }
             Effect::JobRefused { job, .. } => {
                 assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
             }
@@ -366,7 +371,12 @@ impl Model {
                 assert!(self.is_live(host, *attempt), "live effects: {attempt} executes, but is not live on {host}");
                 assert!(self.attempts[attempt].phase.executing());
             }
-            Effect::Ended { host, attempt, why } => self.on_ended(*host, *attempt, why),
+            Effect::Ended { host, attempt, why } => {
+                let policed = matches!(why, EndReason::Policed { .. });
+                let arrives = matches!(event, Event::JobSubmitted { bag, .. } if bag.terms.deadline.is_some());
+                assert!(!policed || arrives, "{attempt} is killed though no bag arrives");
+                self.on_ended(*host, *attempt, why);
+            }
             Effect::Acknowledge { attempt, host, .. } => {
                 let given = self.attempts.get_mut(attempt).filter(|given| given.host == *host);
                 if let Some(given) = given {
@@ -467,6 +477,10 @@ impl Model {
             EndReason::Delivered(Outcome::Stopped) => {}
             EndReason::Delivered(Outcome::TimedOut(limit))
                 if learns_limits(&job.rules.policy) && job.rules.timeout != Some(*limit) => {}
+            EndReason::Policed { estimate, elapsed, .. } => {
+                assert!(elapsed > estimate, "{attempt} is within its estimate");
+                *job.failures.entry(index).or_default() += 1;
+            }
             EndReason::Delivered(_) => *job.failures.entry(index).or_default() += 1,
             _ => {}
         }
@@ -640,7 +654,7 @@ impl Model {
             };
             Event::JobRestored {
                 job: *id,
-                bag: Bag { tasks: set(&job.all), rules: job.rules.clone() },
+                bag: Bag { tasks: set(&job.all), rules: job.rules.clone(), terms: job.terms.clone() },
                 progress: Box::new(progress),
             }
         };
@@ -664,6 +678,7 @@ impl ModelJob {
     fn new(bag: &Bag) -> Self {
         Self {
             rules: bag.rules.clone(),
+            terms: bag.terms.clone(),
             all: bag.tasks.iter().collect(),
             finished: BTreeSet::new(),
             failed: BTreeSet::new(),

@@ -279,7 +279,7 @@ impl Fleet {
             ..Rules::default()
         };
         let tasks = IdSet::from_range(1, u32::from(b % 13));
-        self.send(Event::JobSubmitted { job, bag: Bag { tasks, rules } });
+        self.send(Event::JobSubmitted { job, bag: Bag::new(tasks, rules) });
     }
 
     fn complete(&mut self, host: HostId, b: u16) {

@@ -7,7 +7,7 @@ use common::job::{Needs, Rules};
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
-use scheduler::event::Bag;
+use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 use crate::model::Model;
@@ -75,7 +75,7 @@ impl World {
     // Jobs.
 
     pub(crate) fn job(&mut self, tasks: u32) -> JobDraft<'_> {
-        JobDraft { world: self, tasks: IdSet::from_range(1, tasks), rules: Rules::default() }
+        JobDraft { world: self, tasks: IdSet::from_range(1, tasks), rules: Rules::default(), terms: Terms::default() }
     }
 
     pub(crate) fn job_state(&self, job: JobId) -> JobState {
@@ -182,6 +182,7 @@ pub(crate) struct JobDraft<'a> {
     world: &'a mut World,
     tasks: IdSet,
     rules: Rules,
+    terms: Terms,
 }
 
 impl JobDraft<'_> {
@@ -225,12 +226,40 @@ impl JobDraft<'_> {
         self
     }
 
+    /// The deadline, in seconds from now.
+    pub(crate) fn deadline(mut self, secs: u64) -> Self {
+        self.terms.deadline = Some(self.world.now + s(secs));
+        self
+    }
+
+    /// An estimate for each task, in seconds.
+    pub(crate) fn estimates(mut self, secs: &[u64]) -> Self {
+        self.tasks = IdSet::from_range(1, secs.len() as u32);
+        self.terms.estimates = secs.iter().map(|secs| s(*secs)).collect();
+        self
+    }
+
+    pub(crate) fn user(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.terms.estimator.user);
+        self
+    }
+
+    /// What would be submitted.
+    pub(crate) fn bag(&self) -> Bag {
+        Bag { tasks: self.tasks.clone(), rules: self.rules.clone(), terms: self.terms.clone() }
+    }
+
     pub(crate) fn submit(self) -> JobId {
-        self.world.jobs += 1;
-        let job = JobId(self.world.jobs);
-        let effects = self.world.send(Event::JobSubmitted { job, bag: Bag { tasks: self.tasks, rules: self.rules } });
+        let (job, effects) = self.asks();
         assert_eq!(effects.first(), Some(&Effect::JobAdmitted { job }));
         job
+    }
+
+    /// Submits it, and says what follows.
+    pub(crate) fn asks(self) -> (JobId, Vec<Effect>) {
+        self.world.jobs += 1;
+        let (job, bag) = (JobId(self.world.jobs), self.bag());
+        (job, self.world.send(Event::JobSubmitted { job, bag }))
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Figure {
 pub enum Body {
     /// Lines, each with a name.
     Lines(Vec<(String, Vec<(f64, f64)>)>),
+    /// The same, each point with how far its bar reaches up and down.
+    Spread(Vec<(String, Points)>),
     /// Bars in groups.
     Bars {
         /// The groups' names.
@@ -32,6 +34,9 @@ pub enum Body {
         series: Vec<(String, Vec<Bar>)>,
     },
 }
+
+/// Points of a line, each as (x, y, how far its bar reaches).
+pub type Points = Vec<(f64, f64, f64)>;
 
 /// A bar, with the ends of its confidence interval where there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +57,14 @@ impl Figure {
                 for (name, points) in lines {
                     for (x, y) in points {
                         let _ = writeln!(out, "{},{},{}", field(name), number(*x), number(*y));
+                    }
+                }
+            }
+            Body::Spread(lines) => {
+                out.push_str("series,x,y,sd\n");
+                for (name, points) in lines {
+                    for (x, y, sd) in points {
+                        let _ = writeln!(out, "{},{},{},{}", field(name), number(*x), number(*y), number(*sd));
                     }
                 }
             }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::figure::{Bar, Body, Figure};
+use super::figure::{Bar, Body, Figure, Points};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
@@ -34,6 +34,7 @@ pub fn draw(figure: &Figure) -> String {
     }
     match &figure.body {
         Body::Lines(lines) => draw_lines(&mut out, lines, &vertical),
+        Body::Spread(lines) => draw_spread(&mut out, lines, &vertical),
         Body::Bars { groups, series } => draw_bars(&mut out, groups, series, &vertical),
     }
     line(&mut out, (left, bottom), (right, bottom), "black", "");
@@ -46,6 +47,7 @@ pub fn draw(figure: &Figure) -> String {
 fn heights(figure: &Figure) -> Vec<f64> {
     match &figure.body {
         Body::Lines(lines) => lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y)).collect(),
+        Body::Spread(lines) => lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y, sd)| y + sd)).collect(),
         Body::Bars { series, .. } => {
             let bars = series.iter().flat_map(|(_, bars)| bars);
             bars.flat_map(|bar| [bar.value, bar.ci.map_or(bar.value, |(_, high)| high)]).collect()
@@ -53,10 +55,29 @@ fn heights(figure: &Figure) -> Vec<f64> {
     }
 }
 
+/// Lines, and at each point a bar that reaches as far up as down.
+fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
+    let plain: Vec<(String, Vec<(f64, f64)>)> =
+        lines.iter().map(|(name, points)| (name.clone(), points.iter().map(|(x, y, _)| (*x, *y)).collect())).collect();
+    draw_lines(out, &plain, vertical);
+    let horizontal = across(&plain);
+    for (number, (_, points)) in lines.iter().enumerate() {
+        for (x, y, sd) in points.iter().filter(|(x, y, sd)| (x + y + sd).is_finite() && *sd > 0.0) {
+            let x = horizontal.at(*x);
+            line(out, (x, vertical.at(y - sd)), (x, vertical.at(y + sd)), COLORS[number % COLORS.len()], "");
+        }
+    }
+}
+
+/// The horizontal axis that holds these lines.
+fn across(lines: &[(String, Vec<(f64, f64)>)]) -> Scale {
+    let all: Vec<f64> = lines.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)).collect();
+    Scale::over(&all, false, (AREA.0, AREA.1))
+}
+
 fn draw_lines(out: &mut String, lines: &[(String, Vec<(f64, f64)>)], vertical: &Scale) {
-    let (left, right, _, bottom) = AREA;
-    let across: Vec<f64> = lines.iter().flat_map(|(_, points)| points.iter().map(|(x, _)| *x)).collect();
-    let horizontal = Scale::over(&across, false, (left, right));
+    let bottom = AREA.3;
+    let horizontal = across(lines);
     for tick in horizontal.ticks() {
         let x = horizontal.at(tick);
         line(out, (x, bottom), (x, bottom + 4.0), "black", "");

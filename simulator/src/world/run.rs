@@ -94,6 +94,6 @@ impl<'a> Run<'a> {
             ..Rules::default()
         };
         let tasks = if self.tasks == 0 { IdSet::new() } else { IdSet::from_range(1, self.tasks) };
-        Bag { tasks, rules }
+        Bag::new(tasks, rules)
     }
 }

@@ -2,6 +2,7 @@
 
 mod availability;
 mod batch;
+mod deadlines;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;

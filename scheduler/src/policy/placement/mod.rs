@@ -41,6 +41,8 @@ pub enum Placement {
     ExclPred(ExclPred),
     /// The one that is done soonest, unless a busy host would be done sooner.
     Lookahead,
+    /// Of promised jobs the one that the calendar names; of others the fastest one.
+    Calendar,
 }
 
 /// The hosts with a free slot, in every order that an answer asks for.
@@ -175,7 +177,7 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr | Placement::Lookahead => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead | Placement::Calendar => pri_cr::propose(scene, fit),
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),
@@ -226,6 +228,10 @@ impl Placement {
             Placement::Lookahead => {
                 "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
                  be done sooner"
+            }
+            Placement::Calendar => {
+                "of promised jobs the host on which the calendar has the task done first, none while that one is busy; of \
+                 others the fastest ready host"
             }
             Placement::ExclPred(_) => {
                 "the fastest ready host, unless it would be done after the predicted end of the job; from that end on \

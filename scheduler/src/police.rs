@@ -1,0 +1,122 @@
+//! What happens when a bag with a deadline arrives: it is considered, attempts beyond their estimates may be killed for it,
+//! and it enters or is refused. And what happens to a promise when tasks are tried again. What is not here: the calendar.
+
+use std::collections::BTreeSet;
+
+use common::{AttemptId, HostId, JobId, Span};
+
+use crate::effect::{Effect, EndReason, Offer, Refused};
+use crate::event::Bag;
+use crate::job::Job;
+use crate::policy::Policy;
+use crate::policy::policing::{Rule, When};
+use crate::promises::{Promise, elapsed_s};
+use crate::scheduler::Scheduler;
+
+/// An attempt that may be killed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Victim {
+    host: HostId,
+    attempt: AttemptId,
+    estimate: Span,
+    elapsed: Span,
+    when: When,
+}
+
+impl Victim {
+    /// By how much it exceeds its estimate, as a factor.
+    fn excess(&self) -> f64 {
+        self.elapsed.secs() / self.estimate.secs().max(1e-6)
+    }
+}
+
+impl Scheduler {
+    /// What a bag that makes sense is told, and who is killed for it. Some are killed even if it is refused.
+    pub(crate) fn decide(&self, bag: &Bag, policy: &Policy) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
+        if bag.terms.deadline.is_none() {
+            return (Ok(None), Vec::new());
+        }
+        let (mut doomed, spare): (Vec<Victim>, Vec<Victim>) =
+            self.victims().into_iter().partition(|victim| victim.when == When::Always);
+        let always = doomed.len();
+        let told = |doomed: &[Victim]| {
+            let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
+            self.consider(bag, policy, self.now, &without)
+        };
+        let first = told(&doomed);
+        if spare.is_empty() || !matches!(first, Err(Refused::TooLate { .. })) {
+            return (first, doomed);
+        }
+        doomed.extend(spare);
+        let mut best = told(&doomed);
+        if best.is_err() {
+            doomed.truncate(always);
+            return (first, doomed);
+        }
+        // As few of them as will do.
+        let (mut low, mut high) = (always, doomed.len());
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            match told(&doomed[..middle]) {
+                Ok(offer) => (high, best) = (middle, Ok(offer)),
+                Err(_) => low = middle,
+            }
+        }
+        doomed.truncate(high);
+        (best, doomed)
+    }
+
+    /// Attempts of promised jobs that may be killed now, the one that is farthest beyond its estimate first.
+    fn victims(&self) -> Vec<Victim> {
+        let policed = |job: &&Job| job.promise.is_some() && job.policy.limits.policing().rule != Rule::Off;
+        let mut victims = Vec::new();
+        for job in self.jobs.table.values().filter(policed) {
+            let policing = job.policy.limits.policing();
+            for copy in job.records.values().flat_map(|record| record.live.iter()) {
+                let load =
+                    self.hosts.table.get(&copy.host).and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+                let (Some((host, load)), Some(estimate)) = (load, job.estimate(copy.attempt.task.index)) else {
+                    continue;
+                };
+                let elapsed = elapsed_s(host, load, self.settings.start_cost, self.now);
+                if policing.condemns(copy.attempt, self.now, estimate.secs(), elapsed) {
+                    let (host, attempt, elapsed) = (copy.host, copy.attempt, Span::from_secs_f64(elapsed));
+                    victims.push(Victim { host, attempt, estimate, elapsed, when: policing.when });
+                }
+            }
+        }
+        victims.sort_by(|a, b| b.excess().total_cmp(&a.excess()).then(a.attempt.cmp(&b.attempt)));
+        victims
+    }
+
+    /// Kills them for a bag. That counts as a failure of theirs: they are tried again if their job has retries left.
+    pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
+        for Victim { host, attempt, estimate, elapsed, .. } in victims.iter().copied() {
+            self.hosts.stop(host, attempt, self.now, self.settings.stops_when_reported);
+            let why = EndReason::Policed { estimate, elapsed, by };
+            fx.push(Effect::Stop { host, attempt, why: why.clone() });
+            fx.push(Effect::Ended { host, attempt, why: why.clone() });
+            self.fail(attempt, why, fx);
+        }
+    }
+
+    /// Tasks of a promised job wait again. They must not delay what was accepted since: the job goes to the end of the
+    /// line if its deadline can be kept from there, and stays without a promise otherwise.
+    pub(crate) fn renew(&mut self, id: JobId) {
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(promise) = job.promise else { return };
+        let (priority, arrival) = (job.rules.priority, self.jobs.arrivals);
+        self.jobs.arrivals += 1;
+        let rank = |promised| job.policy.ordering.rank(priority, arrival, id, promised);
+        let (last, other) = (rank(true), rank(false));
+        self.jobs.lines.rerank(job, last);
+        let finish = self.promised_finish(id, self.now);
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        if finish.is_some_and(|finish| finish <= promise.deadline) {
+            job.promise = finish.map(|finish| Promise { made: self.now, finish, ..promise });
+        } else {
+            job.promise = None;
+            self.jobs.lines.rerank(job, other);
+        }
+    }
+}

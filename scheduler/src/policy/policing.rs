@@ -1,0 +1,144 @@
+//! Who is killed to make room for a new bag? (Wozniak, Jiang and Striegel, section 4, equations 2 to 4.) Only attempts
+//! that have run for longer than was estimated, and only when a bag arrives.
+
+use common::{AttemptId, Time};
+
+/// Which attempts beyond their estimate are killed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policing {
+    /// How far beyond.
+    pub rule: Rule,
+    /// On which occasions.
+    pub when: When,
+}
+
+/// How far beyond its estimate an attempt may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// As far as it wants.
+    Off,
+    /// Not at all.
+    Hard,
+    /// By this part of the estimate (the paper's K).
+    Grace(f64),
+    /// The farther, the likelier it is killed: with the probability 1 - estimate / elapsed.
+    Probabilistic,
+}
+
+/// When a bag that arrives lets attempts be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Always, all of those that may be.
+    Always,
+    /// Only if it would be refused otherwise, and is not then; and no more than that takes, the farthest beyond first.
+    Needed,
+}
+
+impl Rule {
+    /// The probability with which an attempt is killed that was to take `estimate_s` and has run for `elapsed_s`.
+    pub fn chance(self, estimate_s: f64, elapsed_s: f64) -> f64 {
+        let sure = |yes: bool| if yes { 1.0 } else { 0.0 };
+        match self {
+            Rule::Off => 0.0,
+            Rule::Hard => sure(elapsed_s > estimate_s),
+            Rule::Grace(part) => sure(elapsed_s > estimate_s * (1.0 + part)),
+            Rule::Probabilistic if elapsed_s > estimate_s => 1.0 - estimate_s / elapsed_s,
+            Rule::Probabilistic => 0.0,
+        }
+    }
+}
+
+impl Policing {
+    /// Nobody is killed.
+    pub const OFF: Policing = Policing { rule: Rule::Off, when: When::Needed };
+
+    /// Whether the attempt is killed now, if the occasion allows it. The dice are the attempt and the time.
+    pub(crate) fn condemns(self, attempt: AttemptId, now: Time, estimate_s: f64, elapsed_s: f64) -> bool {
+        let chance = self.rule.chance(estimate_s, elapsed_s);
+        chance > 0.0 && uniform(attempt, now) < chance
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        match (self.rule, self.when) {
+            (Rule::Off, _) => "none: what exceeds its estimate goes on",
+            (Rule::Hard, When::Always) => "whenever a bag arrives, all that exceed their estimate are killed",
+            (Rule::Grace(_), When::Always) => {
+                "whenever a bag arrives, all that exceed their estimate by more than a grace are killed"
+            }
+            (Rule::Probabilistic, When::Always) => {
+                "whenever a bag arrives, what exceeds its estimate is killed with the probability 1 - estimate / elapsed"
+            }
+            (Rule::Hard, When::Needed) => {
+                "what exceeds its estimate is killed where a bag would be refused otherwise, as few as that takes"
+            }
+            (Rule::Grace(_), When::Needed) => {
+                "what exceeds its estimate by more than a grace is killed where a bag would be refused otherwise, as few \
+                 as that takes"
+            }
+            (Rule::Probabilistic, When::Needed) => {
+                "what exceeds its estimate may be killed, with the probability 1 - estimate / elapsed, where a bag would \
+                 be refused otherwise; as few as that takes"
+            }
+        }
+    }
+}
+
+/// A number between 0 and 1 that looks random and depends on nothing but these two (the finaliser of SplitMix64).
+fn uniform(attempt: AttemptId, now: Time) -> f64 {
+    let mut mixed = 0_u64;
+    let parts = [u64::from(attempt.task.job.0), u64::from(attempt.task.index), u64::from(attempt.number), now.0];
+    for part in parts {
+        mixed = (mixed ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+    }
+    (mixed >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use common::{Incarnation, JobId, TaskId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attempt(index: u32) -> AttemptId {
+        AttemptId { task: TaskId::new(JobId(7), index), number: 1, incarnation: Incarnation(1) }
+    }
+
+    #[test]
+    fn the_dice_are_fair() {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let drawn: Vec<f64> =
+            (0..20_000).map(|at| uniform(attempt(at % 40), Time(u64::from(at) * 1_000_003))).collect();
+        let squares: Vec<f64> = drawn.iter().map(|value| value * value).collect();
+        assert!((mean(&drawn) - 0.5).abs() < 0.01 && (mean(&squares) - 1.0 / 3.0).abs() < 0.01);
+        let low = (0..1_000).filter(|index| uniform(attempt(*index), Time(5)) < 0.25).count();
+        assert!((200..300).contains(&low), "{low} of 1000");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_within_the_estimate_is_ever_killed(
+            estimate_s in 0.0..1e6_f64, part in 0.0..=1.0_f64, grace in 0.0..3.0_f64, now: u64, index: u32,
+        ) {
+            for rule in [Rule::Off, Rule::Hard, Rule::Grace(grace), Rule::Probabilistic] {
+                let policing = Policing { rule, when: When::Always };
+                prop_assert!(!policing.condemns(attempt(index), Time(now), estimate_s, part * estimate_s));
+            }
+        }
+
+        #[test]
+        fn a_grace_of_nothing_is_hard_and_the_chance_grows_with_the_time(
+            estimate_s in 0.001..1e6_f64, over in 0.0..9.0_f64, more in 0.0..9.0_f64,
+        ) {
+            let elapsed_s = estimate_s * (1.0 + over);
+            let chance = |rule: Rule| rule.chance(estimate_s, elapsed_s);
+            prop_assert_eq!(chance(Rule::Hard), chance(Rule::Grace(0.0)));
+            prop_assert!(chance(Rule::Probabilistic) <= chance(Rule::Hard));
+            let later = Rule::Probabilistic.chance(estimate_s, elapsed_s + more);
+            prop_assert!(later >= chance(Rule::Probabilistic) && later < 1.0);
+        }
+    }
+}

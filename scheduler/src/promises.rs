@@ -1,0 +1,374 @@
+//! Deadlines: what the calendar says of a bag, and which promised tasks start where. Everything here only looks; what
+//! follows is done elsewhere.
+//!
+//! The calendar holds what runs, then what waits and was promised, in line; a new bag comes behind all that. What waits
+//! without a promise is not on it: it stands behind everything that is promised, whenever that comes. So no accepted bag
+//! is delayed by a later one, as long as run times and hosts are as expected.
+
+use std::collections::BTreeSet;
+
+use common::job::Needs;
+use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
+
+use crate::calendar::{Calendar, Entry, duration};
+use crate::effect::{Offer, Refused};
+use crate::estimates::Source;
+use crate::event::Bag;
+use crate::experience::Stage;
+use crate::host::{Host, Load};
+use crate::job::Job;
+use crate::policy::Policy;
+use crate::policy::admission::{Reckoning, Stacking};
+use crate::policy::catalogue::policy;
+use crate::scheduler::Scheduler;
+use crate::stack::Stack;
+
+/// What a task takes of which nothing at all is known (any more), in seconds on a host of speed 1.
+const UNKNOWN_S: f64 = 60.0;
+/// Rates that differ by less than this factor count as the same where hosts are expected to be disturbed.
+const GRAIN: f64 = 1.02;
+/// Logarithms of (time that was left / time predicted to be left) that count as seen before anything was.
+const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
+
+/// What a job was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Promise {
+    pub(crate) deadline: Time,
+    /// When that was, and the end that was expected then.
+    pub(crate) made: Time,
+    pub(crate) finish: Time,
+}
+
+/// Where and when a task of a bag is to run, if nothing comes between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Its index.
+    pub task: u32,
+    /// Its host.
+    pub host: HostId,
+    /// When it starts.
+    pub start: Time,
+    /// When it is done.
+    pub finish: Time,
+}
+
+/// A bag's tasks with their work, in the order of the calendar.
+type Draft = Vec<(u32, Span)>;
+
+/// The scheduler as one way of reckoning sees it.
+pub(crate) struct Reckoner<'a> {
+    scheduler: &'a Scheduler,
+    reckoning: Reckoning,
+    now: Time,
+    /// When what should have ended already is taken to end.
+    soonest: Time,
+    stretch: f64,
+}
+
+impl Scheduler {
+    /// What a bag would be told that came now, if it has a deadline. Nothing enters, and nobody is killed.
+    ///
+    /// # Errors
+    /// Says why it would not be let in.
+    pub fn offer(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
+        let policy = policy(&bag.rules.policy).ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        policy.admission.admit(policy.name, bag)?;
+        self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
+    }
+
+    /// Where and when the tasks of a bag that came now would run, in the order of the calendar; its deadline does not
+    /// matter.
+    ///
+    /// # Errors
+    /// If that cannot be told: its policy has no calendar, nothing is known of its tasks, or no host would do.
+    pub fn plan(&self, bag: &Bag, now: Time) -> Result<Vec<Planned>, Refused> {
+        let policy = policy(&bag.rules.policy).ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        let reckoning = policy.admission.reckoning().ok_or_else(|| Refused::NoPromises(policy.name.to_owned()))?;
+        policy.admission.admit(policy.name, bag)?;
+        let reckoner = self.reckoner(reckoning, now.max(self.now));
+        let draft = reckoner.draft(bag)?;
+        let mut calendar = reckoner.occupied(&BTreeSet::new());
+        let mut entry = |(task, work): (u32, Span)| {
+            let found = calendar.stack(work, self.settings.start_cost, bag.rules.needs).ok_or(Refused::NoHost)?;
+            Ok(Planned { task, host: found.host, start: found.start, finish: found.finish })
+        };
+        draft.into_iter().map(&mut entry).collect()
+    }
+
+    pub(crate) fn reckoner(&self, reckoning: Reckoning, now: Time) -> Reckoner<'_> {
+        let stretch = if reckoning.inflated { self.foresight.curves().stretch } else { 1.0 };
+        Reckoner { scheduler: self, reckoning, now, soonest: now, stretch }
+    }
+
+    /// What a bag that makes sense is told if these attempts are killed; nothing where it has no deadline.
+    pub(crate) fn consider(
+        &self,
+        bag: &Bag,
+        policy: &Policy,
+        now: Time,
+        without: &BTreeSet<AttemptId>,
+    ) -> Result<Option<Offer>, Refused> {
+        let (Some(deadline), Some(reckoning)) = (bag.terms.deadline, policy.admission.reckoning()) else {
+            return Ok(None);
+        };
+        let reckoner = self.reckoner(reckoning, now);
+        let draft = reckoner.draft(bag)?;
+        let occupied = reckoner.occupied(without);
+        let needs = bag.rules.needs;
+        let finish = reckoner.finish(&occupied, draft.iter().copied(), needs).ok_or(Refused::NoHost)?;
+        let offer = |finish, probation| {
+            let probability = self.probability(policy.name, finish, deadline, now);
+            Ok(Some(Offer { finish, probability, probation }))
+        };
+        if finish <= deadline {
+            return offer(finish, false);
+        }
+        if let Some(finish) = reckoner.probation(bag, &draft, &occupied).filter(|finish| *finish <= deadline) {
+            return offer(finish, true);
+        }
+        let fits = reckoner.largest_part(&occupied, &draft, needs, deadline);
+        Err(Refused::TooLate { earliest: finish, fits })
+    }
+
+    /// How likely a job is done by its deadline that should be done by `finish`, by how earlier promises were kept.
+    fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
+        let (predicted_s, most_s) = (finish.since(now).secs().max(1.0), deadline.since(now).secs().max(1.0));
+        let most = (most_s / predicted_s).ln();
+        let seen = self.foresight.experience.errors.of(policy, Stage::Early);
+        let errors = seen.iter().map(|error| f64::from(*error)).chain(PRIOR_ERRORS);
+        let kept = errors.filter(|error| *error <= most + 1e-6).count();
+        kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
+    }
+
+    /// When a promised job's last task should be done: what of it runs, and what waits behind what is before it.
+    pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
+        let job = self.jobs.table.get(&id)?;
+        let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
+        let live = job.records.values().flat_map(|record| record.live.iter());
+        let ends = live.filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            Some(reckoner.end(host, copy.attempt, host.books.get(&copy.attempt)?))
+        });
+        let mut last = ends.max().unwrap_or(now);
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        reckoner.stack_line(&mut calendar, |of, _, entry| {
+            if of.rank.job == id {
+                last = last.max(entry.finish);
+            }
+            of.rank <= job.rank
+        });
+        Some(last)
+    }
+
+    /// Which promised tasks start now, and where. A slot that the calendar has for a task later stays free for it only if
+    /// that is the slot's next task; so whatever is left may be used by others.
+    pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
+        let first = self.jobs.lines.waiting.first().filter(|rank| rank.promised());
+        let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
+        let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
+        if !reckoning.inflated && self.hosts.index.speeds() <= 1 {
+            return self.starts_on_equals();
+        }
+        let mut reckoner = self.reckoner(reckoning, self.now);
+        // Between a slot that is free and one that should be, the former.
+        reckoner.soonest = self.now + Span(1);
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut starts = Vec::new();
+        let mut idle = calendar.idle;
+        reckoner.stack_line(&mut calendar, |job, index, entry| {
+            if entry.now {
+                idle -= 1;
+                starts.push((job.rank.job, index, entry.host));
+            }
+            idle > 0
+        });
+        starts
+    }
+
+    /// The same on hosts that are all as fast, where nobody waits for another host.
+    fn starts_on_equals(&self) -> Vec<(JobId, u32, HostId)> {
+        let ready = self.hosts.index.ready.by_since().filter_map(|id| self.hosts.table.get(&id));
+        let mut slots: Vec<HostId> = ready.flat_map(|host| std::iter::repeat_n(host.id, host.free_slots())).collect();
+        slots.reverse();
+        let mut starts = Vec::new();
+        for rank in self.jobs.lines.waiting.iter().take_while(|rank| rank.promised()) {
+            let Some(job) = self.jobs.table.get(&rank.job) else { continue };
+            for index in job.in_order() {
+                let fit = slots.iter().rposition(|host| self.hosts.offer(*host, job.rules.needs));
+                let Some(slot) = fit else { break };
+                starts.push((rank.job, index, slots.remove(slot)));
+            }
+            if slots.is_empty() {
+                break;
+            }
+        }
+        starts
+    }
+}
+
+impl<'a> Reckoner<'a> {
+    /// Work per second of one slot of the host, in seconds on a host of speed 1.
+    fn rate(&self, host: &Host) -> f64 {
+        let speed = host.speed.factor();
+        if !self.reckoning.inflated {
+            return speed;
+        }
+        let rate = speed * self.scheduler.foresight.share(host) / self.stretch;
+        GRAIN.powf((rate.ln() / GRAIN.ln()).floor())
+    }
+
+    fn source(&self, stack: &Stack) -> Option<&'a Source> {
+        let estimates = &self.scheduler.foresight.experience.estimates;
+        if self.reckoning.calibrated { estimates.source(&stack.terms.estimator) } else { None }
+    }
+
+    /// What a waiting task of the job should take.
+    fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
+        let estimate = job.estimate(index);
+        let known = source.and_then(|source| source.corrected(estimate)).or(estimate);
+        known.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)))
+    }
+
+    /// When a live attempt should end.
+    fn end(&self, host: &Host, attempt: AttemptId, load: &Load) -> Time {
+        let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { return self.soonest };
+        let (rate, start_cost) = (self.rate(host), self.scheduler.settings.start_cost);
+        let estimate = job.estimate(attempt.task.index);
+        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
+        let known = self.source(&job.stack).and_then(|source| source.given(estimate, done)).or(estimate);
+        let measured = || job.task_work_s().map(Span::from_secs_f64).filter(|work| *work > done);
+        let work = known.or_else(measured).unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+        let end = if self.reckoning.inflated {
+            self.now + duration(Span(work.0.saturating_sub(done.0)), Span::ZERO, rate)
+        } else {
+            load.assigned + duration(work, start_cost, rate)
+        };
+        if end < self.now { self.soonest } else { end }
+    }
+
+    /// The slots of the hosts that take work, with what runs there.
+    pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+        let mut calendar = Calendar::default();
+        for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
+            let rate = self.rate(host);
+            let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
+            let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
+            ends.sort_unstable();
+            let slots = host.usable_slots() as usize;
+            // What is held beyond the slots comes after what is in them.
+            let beyond = ends.split_off(ends.len().min(slots));
+            for (at, end) in beyond.into_iter().enumerate() {
+                let slot = at % slots.max(1);
+                if let Some(before) = ends.get_mut(slot) {
+                    *before = *before + end.since(self.now);
+                }
+            }
+            for slot in 0..slots {
+                let end = ends.get(slot).copied();
+                calendar.add((host.id, host.offers), rate, end.unwrap_or(self.now), end.is_none());
+            }
+        }
+        calendar
+    }
+
+    /// Puts what waits and was promised on the calendar, until `each` has seen enough.
+    fn stack_line(&self, calendar: &mut Calendar, mut each: impl FnMut(&Job, u32, Entry) -> bool) {
+        let scheduler = self.scheduler;
+        for rank in scheduler.jobs.lines.waiting.iter().take_while(|rank| rank.promised()) {
+            let Some(job) = scheduler.jobs.table.get(&rank.job) else { continue };
+            let source = self.source(&job.stack);
+            for index in job.in_order() {
+                let work = self.work(job, source, index);
+                let Some(entry) = calendar.stack(work, scheduler.settings.start_cost, job.rules.needs) else { break };
+                if !each(job, index, entry) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The calendar with everything that comes before a new bag. Who is killed and may try again comes first.
+    fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+        let mut calendar = self.calendar(without);
+        for attempt in without {
+            let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { continue };
+            if job.may_retry(attempt.task.index) {
+                let work = self.work(job, self.source(&job.stack), attempt.task.index);
+                let _ = calendar.stack(work, self.scheduler.settings.start_cost, job.rules.needs);
+            }
+        }
+        self.stack_line(&mut calendar, |_, _, _| true);
+        calendar
+    }
+
+    /// The bag's tasks with what each should take, in the order of the calendar.
+    fn draft(&self, bag: &Bag) -> Result<Draft, Refused> {
+        let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
+        let source = self.source(&stack);
+        let work = |index: u32| {
+            let estimate = stack.estimate(index).or(bag.rules.estimate);
+            let work = source.and_then(|source| source.corrected(estimate)).or(estimate);
+            work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
+        };
+        stack.sorted(&bag.tasks).map(work).collect()
+    }
+
+    /// When the last one of these tasks is done; none where no host will do.
+    fn finish(&self, occupied: &Calendar, tasks: impl Iterator<Item = (u32, Span)>, needs: Needs) -> Option<Time> {
+        let (mut calendar, mut last) = (occupied.clone(), self.now);
+        for (_, work) in tasks {
+            last = last.max(calendar.stack(work, self.scheduler.settings.start_cost, needs)?.finish);
+        }
+        Some(last)
+    }
+
+    /// A cold start: of whose estimates nothing is known may have one bag at a time judged as if no task were longer than
+    /// its median task. Else somebody whose estimates are far too high would never be let in, and nothing ever be learned.
+    fn probation(&self, bag: &Bag, draft: &Draft, occupied: &Calendar) -> Option<Time> {
+        let estimator = &bag.terms.estimator;
+        let known = self.scheduler.foresight.experience.estimates.source(estimator).is_some_and(Source::known);
+        let promised = |job: &Job| job.promise.is_some() && !job.settled() && job.stack.terms.estimator == *estimator;
+        if !self.reckoning.calibrated || known || self.scheduler.jobs.table.values().any(promised) {
+            return None;
+        }
+        let mut works: Vec<Span> = draft.iter().map(|(_, work)| *work).collect();
+        works.sort_unstable();
+        let median = *works.get(works.len() / 2)?;
+        self.finish(occupied, draft.iter().map(|(task, work)| (*task, (*work).min(median))), bag.rules.needs)
+    }
+
+    /// The most tasks that are all done by the deadline, the shortest ones: found by halving.
+    fn largest_part(&self, occupied: &Calendar, draft: &Draft, needs: Needs, deadline: Time) -> IdSet {
+        let mut shortest = draft.clone();
+        shortest.sort_by_key(|(index, work)| (*work, *index));
+        let part = |most: usize| -> BTreeSet<u32> { shortest[..most].iter().map(|(index, _)| *index).collect() };
+        let fits = |most: usize| {
+            let part = part(most);
+            let tasks = draft.iter().filter(|(index, _)| part.contains(index)).copied();
+            self.finish(occupied, tasks, needs).is_some_and(|finish| finish <= deadline)
+        };
+        let (mut low, mut high) = (0, draft.len());
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        part(low).into_iter().collect()
+    }
+}
+
+/// What an attempt has done so far if it runs at its host's speed, in seconds on a host of speed 1.
+pub(crate) fn elapsed_s(host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
+    let ran_s = match load.noted {
+        Some(noted) if load.phase.executing() => {
+            let since = if host.holds_still(load.phase) { Span::ZERO } else { now.since(noted) };
+            load.ran.secs() + since.secs()
+        }
+        _ => now.since(load.assigned + start_cost).secs(),
+    };
+    ran_s * host.speed.factor()
+}
+
+/// The order in which a policy puts tasks on the calendar.
+pub(crate) fn stacking(policy: &Policy) -> Stacking {
+    policy.admission.reckoning().map_or(Stacking::Given, |reckoning| reckoning.stacking)
+}

@@ -1,0 +1,457 @@
+//! Deadlines: what is promised is kept if everything goes as said, nobody is delayed by who comes later, and nobody is
+//! killed who is within the estimate.
+
+use std::collections::BTreeMap;
+
+use common::attempt::Outcome;
+use common::job::Rules;
+use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use scheduler::effect::{EndReason, Offer, Refused, Settled};
+use scheduler::estimates::Estimator;
+use scheduler::event::{Bag, Terms};
+use scheduler::{Effect, Event, Settings};
+
+use crate::world::{World, ended, s, settled, starts};
+
+fn config(seed: u64) -> ProptestConfig {
+    ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(seed), ..ProptestConfig::default() }
+}
+
+fn world() -> World {
+    World::with(Settings { lease: s(1_000_000), suspect_after: s(1_000_000), ..Settings::default() })
+}
+
+fn offered(effects: &[Effect]) -> Option<Offer> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Promised { offer, .. } => Some(*offer),
+        _ => None,
+    })
+}
+
+fn refused(effects: &[Effect]) -> Refused {
+    match effects.first() {
+        Some(Effect::JobRefused { why, .. }) => why.clone(),
+        other => panic!("not refused, but {other:?}"),
+    }
+}
+
+/// A bag: seconds after the one before, slack of its deadline beyond the earliest one that can be had (may be missing),
+/// and the tasks as (estimate, run time).
+type Asked = (u64, i64, Vec<(u64, u64)>);
+
+/// What became of the bags.
+#[derive(Default)]
+struct Story {
+    /// When each accepted bag's last task was done, and the offer.
+    finished: BTreeMap<JobId, Time>,
+    offers: BTreeMap<JobId, Offer>,
+    refused: BTreeMap<JobId, Refused>,
+    /// Estimate and run time so far of who was killed, in seconds of work.
+    killed: Vec<(AttemptId, f64, f64)>,
+    /// Bags for which somebody was killed, with the earliest deadline that they could have had otherwise.
+    killers: BTreeMap<JobId, Time>,
+    deadlines: BTreeMap<JobId, Time>,
+}
+
+/// Plays bags on hosts of these speeds; tasks take what they take. Bags from `only` on do not come.
+fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
+    let mut world = world();
+    for (id, speed) in (1..).zip(speeds) {
+        world.host(id).speed(*speed).joins();
+    }
+    let (mut story, mut running) = (Story::default(), BTreeMap::new());
+    let mut at = world.now;
+    for (number, (later, slack, tasks)) in (1_u32..).zip(bags).take(only) {
+        at = at + s(*later);
+        until(&mut world, &mut story, &mut running, bags, speeds, at);
+        let estimates = tasks.iter().map(|(estimate, _)| s(*estimate)).collect();
+        let (tasks, rules) =
+            (IdSet::from_range(1, tasks.len() as u32), Rules { policy: policy.to_owned(), ..Rules::default() });
+        let terms = Terms { deadline: Some(at), estimates, estimator: Estimator::default() };
+        let mut bag = Bag { tasks, rules, terms };
+        let earliest = match world.scheduler.offer(&bag, at) {
+            Ok(offer) => offer.expect("it has a deadline").finish,
+            Err(Refused::TooLate { earliest, .. }) => earliest,
+            Err(other) => panic!("{other:?}"),
+        };
+        let deadline = Time(earliest.0.saturating_add_signed(*slack * 1_000_000));
+        bag.terms.deadline = Some(deadline);
+        story.deadlines.insert(JobId(number), deadline);
+        let effects = world.send(Event::JobSubmitted { job: JobId(number), bag });
+        if ended(&effects).iter().any(|(_, why)| matches!(why, EndReason::Policed { .. })) {
+            story.killers.insert(JobId(number), earliest);
+        }
+        note(&world, &mut story, &mut running, bags, speeds, &effects);
+    }
+    until(&mut world, &mut story, &mut running, bags, speeds, Time(u64::MAX));
+    story
+}
+
+type Running = BTreeMap<AttemptId, (Time, HostId)>;
+
+/// Everything that is done before this time.
+fn until(world: &mut World, story: &mut Story, running: &mut Running, bags: &[Asked], speeds: &[f64], at: Time) {
+    while let Some((attempt, (done, host))) =
+        running.iter().map(|(a, b)| (*a, *b)).min_by_key(|(a, (done, _))| (*done, *a))
+        && done < at
+    {
+        running.remove(&attempt);
+        world.now = done;
+        let ran = Span::from_secs_f64(takes_s(bags, attempt) / speeds[host.0 as usize - 1]);
+        let effects = world.ends(host, attempt, Outcome::Succeeded, ran);
+        note(world, story, running, bags, speeds, &effects);
+    }
+    if at.0 < u64::MAX {
+        world.now = at;
+    }
+}
+
+fn takes_s(bags: &[Asked], attempt: AttemptId) -> f64 {
+    bags[attempt.task.job.0 as usize - 1].2[attempt.task.index as usize - 1].1 as f64
+}
+
+fn note(world: &World, story: &mut Story, running: &mut Running, bags: &[Asked], speeds: &[f64], effects: &[Effect]) {
+    for effect in effects {
+        match effect {
+            Effect::Start { host, attempt, .. } => {
+                let ran = Span::from_secs_f64(takes_s(bags, *attempt) / speeds[host.0 as usize - 1]);
+                running.insert(*attempt, (world.now + ran, *host));
+            }
+            Effect::Ended { attempt, why: EndReason::Policed { estimate, elapsed, .. }, .. } => {
+                running.remove(attempt);
+                story.killed.push((*attempt, estimate.secs(), elapsed.secs()));
+            }
+            Effect::Promised { job, offer } => drop(story.offers.insert(*job, *offer)),
+            Effect::JobRefused { job, why } => drop(story.refused.insert(*job, why.clone())),
+            Effect::TaskSettled { task, settled: Settled::Finished(_) } => {
+                story.finished.insert(task.job, world.now);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn bags(exact: bool) -> impl Strategy<Value = Vec<Asked>> {
+    let task =
+        (1..60_u64, 1..60_u64).prop_map(move |(estimate, takes)| (estimate, if exact { estimate } else { takes }));
+    let bag = (0..40_u64, -20..60_i64, proptest::collection::vec(task, 1..8));
+    proptest::collection::vec(bag, 1..9)
+}
+
+fn speeds() -> impl Strategy<Value = Vec<f64>> {
+    proptest::collection::vec(prop_oneof![Just(0.5), Just(1.0), Just(1.0), Just(2.0), Just(3.0)], 1..5)
+}
+
+proptest! {
+    #![proptest_config(config(601))]
+
+    #[test]
+    fn an_accepted_bag_is_done_when_that_was_predicted_whoever_comes_later(
+        speeds in speeds(), bags in bags(true),
+        policy in prop_oneof![Just("CALENDAR"), Just("CALENDAR-HARD"), Just("CALENDAR:stacking=longest-first")],
+    ) {
+        let all = play(&speeds, policy, &bags, bags.len());
+        prop_assert!(all.killed.is_empty());
+        for (job, offer) in &all.offers {
+            prop_assert_eq!(all.finished[job], offer.finish, "{}", job);
+        }
+        for only in 1..bags.len() {
+            let fewer = play(&speeds, policy, &bags, only);
+            for (job, finished) in &fewer.finished {
+                prop_assert_eq!(finished, &all.finished[job], "{} is delayed by bag {} or a later one", job, only);
+            }
+        }
+    }
+
+    #[test]
+    fn only_attempts_beyond_their_estimates_are_killed_and_only_when_a_bag_arrives(
+        speeds in speeds(), bags in bags(false),
+        (policy, grace) in prop_oneof![
+            Just(("CALENDAR", f64::INFINITY)), Just(("CALENDAR-HARD", 0.0)), Just(("CALENDAR-GRACE", 0.5)),
+            Just(("CALENDAR-GRACE:policing=grace0.25:when=needed", 0.25)), Just(("CALENDAR-PROB", 0.0)),
+            Just(("CALENDAR-HARD:when=needed", 0.0)), Just(("PROMISE:inflated=no", 0.0)),
+        ],
+    ) {
+        // That kills follow from the arrival of a bag is what the model asserts: see `Model::apply`.
+        let all = play(&speeds, policy, &bags, bags.len());
+        for (attempt, estimate_s, elapsed_s) in &all.killed {
+            prop_assert!(*elapsed_s > estimate_s * (1.0 + grace), "{} ran {} of {}", attempt, elapsed_s, estimate_s);
+            let said = bags[attempt.task.job.0 as usize - 1].2[attempt.task.index as usize - 1].0;
+            prop_assert_eq!(*estimate_s, said as f64);
+        }
+    }
+
+    #[test]
+    fn what_is_offered_instead_is_accepted(speeds in speeds(), bags in bags(true)) {
+        let mut world = world();
+        for (id, speed) in (1..).zip(&speeds) {
+            world.host(id).speed(*speed).joins();
+        }
+        for (at, (_, deadline, tasks)) in bags.iter().enumerate() {
+            let estimates: Vec<u64> = tasks.iter().map(|(estimate, _)| *estimate).collect();
+            let deadline = deadline.unsigned_abs();
+            let (job, effects) = world.job(1).policy("CALENDAR").estimates(&estimates).deadline(deadline).asks();
+            if offered(&effects).is_some() {
+                continue;
+            }
+            let Refused::TooLate { earliest, fits } = refused(&effects) else { panic!("{effects:?}") };
+            prop_assert!(earliest > world.now + s(deadline));
+            prop_assert!(world.scheduler.job_state(job).is_none());
+            let later = earliest.since(world.now);
+            let mut bag = world.job(1).policy("CALENDAR").estimates(&estimates).bag();
+            let sooner = Some(world.now + Span(later.0 - 1));
+            bag.terms.deadline = sooner;
+            prop_assert!(world.scheduler.offer(&bag, world.now).is_err(), "earlier than the earliest");
+            if at % 2 == 0 {
+                bag.terms.deadline = Some(earliest);
+                let offer = world.scheduler.offer(&bag, world.now);
+                prop_assert_eq!(offer.map(|offer| offer.map(|offer| offer.finish)), Ok(Some(earliest)));
+            }
+            let part: Vec<u64> = fits.iter().map(|index| estimates[index as usize - 1]).collect();
+            prop_assert!(part.len() < estimates.len());
+            if !part.is_empty() {
+                let (_, effects) = world.job(1).policy("CALENDAR").estimates(&part).deadline(deadline).asks();
+                prop_assert!(offered(&effects).is_some(), "{:?} of {:?}: {:?}", part, estimates, effects);
+            }
+        }
+    }
+
+    #[test]
+    fn where_only_as_many_as_needed_are_killed_each_kill_lets_a_bag_in_that_would_be_refused_otherwise(
+        speeds in speeds(), bags in bags(false),
+        policy in prop_oneof![
+            Just("CALENDAR-HARD:when=needed:calibrated=yes"), Just("PROMISE:inflated=no"),
+            Just("CALENDAR-GRACE:when=needed:calibrated=yes:policing=grace0.1"),
+        ],
+    ) {
+        let all = play(&speeds, policy, &bags, bags.len());
+        for (job, earliest) in &all.killers {
+            prop_assert!(all.offers.contains_key(job), "{} kills and is refused", job);
+            prop_assert!(all.deadlines[job] < *earliest, "{} kills, and would have been let in anyway", job);
+        }
+    }
+}
+
+#[test]
+fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
+    let mut world = world();
+    world.host(1).joins();
+    world.host(2).joins();
+    let (_, first) = world.job(1).policy("CALENDAR").estimates(&[50, 60]).deadline(60).asks();
+    assert_eq!(offered(&first).expect("it fits").finish, world.now + s(60));
+    let (job, second) = world.job(1).policy("CALENDAR").estimates(&[30, 40, 10]).deadline(80).asks();
+    let earliest = world.now + s(100);
+    assert_eq!(refused(&second), Refused::TooLate { earliest, fits: IdSet::from_iter([1, 3]) });
+    assert_eq!(world.scheduler.job_state(job), None);
+    let (_, again) = world.job(1).policy("CALENDAR").estimates(&[30, 40, 10]).deadline(100).asks();
+    assert_eq!(offered(&again).expect("as offered").finish, earliest);
+}
+
+#[test]
+fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
+    let mut world = world();
+    let (_, effects) = world.job(2).policy("CALENDAR").estimate(s(10)).deadline(100).asks();
+    assert_eq!(refused(&effects), Refused::NoHost);
+    world.host(1).joins();
+    let (_, effects) = world.job(2).policy("CALENDAR").deadline(100).asks();
+    assert_eq!(refused(&effects), Refused::NoEstimate);
+    let (_, effects) = world.job(2).policy("FCFS").estimate(s(10)).deadline(100).asks();
+    assert_eq!(refused(&effects), Refused::NoPromises("FCFS".into()));
+    let mut bag = world.job(3).policy("CALENDAR").bag();
+    bag.terms.estimates = vec![s(1)];
+    assert_eq!(world.scheduler.offer(&bag, world.now), Err(Refused::Estimates { tasks: 3, given: 1 }));
+    world.job(2).policy("CALENDAR").submit();
+}
+
+#[test]
+fn asking_changes_nothing() {
+    let mut world = world();
+    world.host(1).joins();
+    let bag = world.job(1).policy("CALENDAR-HARD").estimates(&[10]).deadline(50).bag();
+    let before = format!("{:?}", world.scheduler);
+    let offer = world.scheduler.offer(&bag, world.now).expect("it fits").expect("it has a deadline");
+    assert_eq!(offer.finish, world.now + s(10));
+    assert_eq!(format!("{:?}", world.scheduler), before);
+}
+
+#[test]
+fn what_was_promised_goes_before_all_else_whatever_its_priority() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    world.job(5).policy("FCFS").priority(9).submit();
+    let promised = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(200).submit();
+    world.job(5).policy("FCFS").priority(9).submit();
+    for index in [1, 2] {
+        let attempt = world.attempt_on(host);
+        world.now = world.now + s(60);
+        let effects = world.succeeds(host, attempt);
+        assert_eq!(starts(&effects)[0].1.task, common::TaskId::new(promised, index));
+    }
+}
+
+#[test]
+fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let long = world.job(1).policy("CALENDAR-HARD").estimates(&[10]).deadline(10).submit();
+    let attempt = world.attempt_on(host);
+    world.now = world.now + s(30);
+    let (by, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(5).asks();
+    let why = EndReason::Policed { estimate: s(10), elapsed: s(30), by };
+    assert_eq!(ended(&effects), [(attempt, why.clone())]);
+    assert_eq!(
+        why.to_string(),
+        format!("ran for 30.0s, which is beyond its estimate of 10.0s; killed to make room for job {by}")
+    );
+    assert_eq!(settled(&effects), [(1, Settled::Failed(attempt, why))]);
+    assert_eq!(world.attempt_on(host).task.job, by);
+    assert!(world.job_state(long).settled());
+}
+
+#[test]
+fn a_killed_task_with_retries_is_tried_again_within_its_bags_deadline() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let long = world.job(1).policy("CALENDAR-HARD").retries(1).estimates(&[10]).deadline(500).submit();
+    world.now = world.now + s(30);
+    let (_, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(100).asks();
+    assert_eq!(offered(&effects).expect("there is time").finish, world.now + s(15));
+    let attempt = world.attempt_on(host);
+    assert_eq!((attempt.task.job, attempt.number), (long, 2));
+}
+
+#[test]
+fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
+    const POLICY: &str = "CALENDAR-HARD:when=needed:calibrated=yes";
+    for (deadline, accepted, killed) in [(100, true, 0), (15, true, 1), (2, false, 0)] {
+        let mut world = world();
+        // Who exceeds the estimate takes four times as long.
+        let host = taught(&mut world, "moody", &[0.5, 0.5, 0.5, 4.0]);
+        world.job(1).policy(POLICY).estimates(&[10]).deadline(1_000).user("moody").submit();
+        let running = world.attempt_on(host);
+        world.now = world.now + s(20);
+        let (_, effects) = world.job(1).policy(POLICY).estimates(&[10]).deadline(deadline).user("moody").asks();
+        assert_eq!(offered(&effects).is_some(), accepted, "deadline {deadline}");
+        assert_eq!(ended(&effects).len(), killed, "deadline {deadline}");
+        assert!(ended(&effects).iter().all(|(attempt, _)| *attempt == running));
+    }
+}
+
+#[test]
+fn tasks_that_are_tried_again_do_not_delay_what_was_accepted_since() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    let first = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(100).submit();
+    let attempt = world.attempt_on(host);
+    world.fails(host, attempt);
+    let second = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(30).submit();
+    world.send(Event::JobRetried { job: first, tasks: IdSet::from_range(1, 2) });
+    let third = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(300).submit();
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let attempt = world.attempt_on(host);
+        order.push(attempt.task.job);
+        world.now = world.now + s(10);
+        world.succeeds(host, attempt);
+    }
+    assert_eq!(order, [first, second, first, third]);
+}
+
+#[test]
+fn a_promise_outlives_a_restart_of_the_master() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    world.job(4).policy("FCFS").priority(5).submit();
+    let promised = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(900).submit();
+    world.restart();
+    world.host(1).joins();
+    let attempt = world.attempt_on(host);
+    assert_eq!(attempt.task.job, promised);
+    let (_, effects) = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(15).asks();
+    assert!(matches!(refused(&effects), Refused::TooLate { .. }));
+}
+
+/// A host, on which a user's tasks take these parts of what is estimated, in turns.
+fn taught(world: &mut World, user: &str, ratios: &[f64]) -> HostId {
+    let host = world.host(1).joins();
+    for _ in 0..2 {
+        world.job(200).policy("PROMISE:inflated=no").estimate(s(10)).user(user).submit();
+        for ratio in ratios.iter().cycle().take(200) {
+            let attempt = world.attempt_on(host);
+            let ran = Span::from_secs_f64(10.0 * ratio);
+            world.now = world.now + ran;
+            world.ends(host, attempt, Outcome::Succeeded, ran);
+        }
+    }
+    host
+}
+
+#[test]
+fn estimating_too_low_gains_nothing_once_it_is_known() {
+    let mut world = world();
+    taught(&mut world, "sly", &[4.0]);
+    for (user, promised_s) in [("sly", 200.0), ("new", 50.0)] {
+        let bag = world.job(1).policy("PROMISE:inflated=no").estimates(&[10; 5]).deadline(100_000).user(user).bag();
+        let offer = world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline");
+        let found_s = offer.finish.since(world.now).secs();
+        assert!((found_s / promised_s - 1.0).abs() < 0.1, "{user}: {found_s}");
+    }
+}
+
+#[test]
+fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
+    let mut world = world();
+    taught(&mut world, "anna", &[0.5]);
+    let bag = world.job(10).policy("PROMISE:inflated=no").deadline(60).user("anna").bag();
+    let offer = world.scheduler.offer(&bag, world.now).expect("it is known").expect("it has a deadline");
+    assert_eq!(offer.finish, world.now + s(50));
+    let other = world.job(10).policy("PROMISE:inflated=no").deadline(60).user("ben").bag();
+    assert_eq!(world.scheduler.offer(&other, world.now), Err(Refused::NoEstimate));
+    let quality: Vec<_> = world.scheduler.estimates().quality().map(|(of, q)| (of.user.clone(), q.tasks)).collect();
+    assert_eq!(quality, [("anna".to_owned(), 400)]);
+}
+
+#[test]
+fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
+    let mut world = world();
+    world.host(1).joins();
+    let estimates = [10, 10, 10, 1_000];
+    let ask = |world: &mut World| {
+        world.job(1).policy("PROMISE:inflated=no").estimates(&estimates).deadline(60).user("new").asks()
+    };
+    let (_, first) = ask(&mut world);
+    assert!(offered(&first).expect("on probation").probation);
+    let (_, second) = ask(&mut world);
+    assert!(matches!(refused(&second), Refused::TooLate { .. }));
+    let paper = world.job(1).policy("CALENDAR").estimates(&estimates).deadline(60).user("new").asks().1;
+    assert!(matches!(refused(&paper), Refused::TooLate { .. }), "the paper's calendar knows no probation");
+}
+
+#[test]
+fn owners_lengthen_what_is_expected() {
+    let mut world = world();
+    world.host(1).joins();
+    let finish = |world: &mut World, policy: &str| {
+        let bag = world.job(1).policy(policy).estimates(&[100; 4]).deadline(10_000).bag();
+        let offer = world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline");
+        assert!((0.0..=1.0).contains(&offer.probability));
+        offer.finish.since(world.now).secs()
+    };
+    let (plain_s, inflated_s) = (finish(&mut world, "PROMISE:inflated=no"), finish(&mut world, "PROMISE"));
+    assert_eq!(plain_s, 400.0);
+    assert!(inflated_s > 410.0 && inflated_s < 600.0, "{inflated_s}");
+}
+
+#[test]
+fn the_probability_of_a_promise_grows_with_its_slack() {
+    let mut world = world();
+    world.host(1).joins();
+    let probability = |world: &mut World, deadline| {
+        let bag = world.job(1).policy("CALENDAR").estimates(&[100]).deadline(deadline).bag();
+        world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline").probability
+    };
+    let found = [100, 110, 140, 300].map(|deadline| probability(&mut world, deadline));
+    assert!(found.is_sorted() && found[0] < found[3] && found[3] == 1.0, "{found:?}");
+}

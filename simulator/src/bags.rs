@@ -1,0 +1,282 @@
+//! A simulated world of bags: dedicated hosts that are always there, and users who ask whether their bags may enter. It
+//! drives the scheduler through its two doors and does what it is told. What is not here: owners, failures (`world`), and
+//! any rule of scheduling.
+//!
+//! At one instant bags arrive first, then tasks are done, in the order of their starts.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use common::attempt::Outcome;
+use common::host::OwnerState;
+use common::job::Rules;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use scheduler::effect::{EndReason, Offer, Refused, Settled};
+use scheduler::estimates::Estimator;
+use scheduler::event::{Bag, Terms};
+use scheduler::{Effect, Event, Planned, Scheduler, Settings};
+
+/// Hosts report nothing here, and nobody misses them.
+const FOREVER: Span = Span::from_secs(100_000_000_000);
+
+/// A bag that somebody brings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// When.
+    pub at: Time,
+    /// Whose it is, and what it runs.
+    pub estimator: Estimator,
+    /// A policy of the catalogue, with parameters.
+    pub policy: String,
+    /// How long after that it is to be done.
+    pub deadline: Option<Span>,
+    /// Its tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// A task, in run times on a host of speed 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// What its user says.
+    pub estimate: Span,
+    /// What it takes.
+    pub takes: Span,
+}
+
+/// Something that happened to a bag.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moment {
+    /// When.
+    pub at: Time,
+    /// Which bag, counted from 0.
+    pub bag: usize,
+    /// What.
+    pub what: What,
+}
+
+/// What can happen. Tasks are counted from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// It was let in.
+    Accepted(Option<Offer>),
+    /// It was not.
+    Refused(Refused),
+    /// A task started there.
+    Started(usize, HostId),
+    /// A task was killed that had run for so long.
+    Killed(usize, Span),
+    /// A task is done.
+    Done(usize),
+}
+
+/// What became of a bag.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Fate {
+    /// Whether it was let in.
+    pub accepted: bool,
+    /// What it was told then.
+    pub offer: Option<Offer>,
+    /// When its last task was done, if all were.
+    pub finished: Option<Time>,
+    /// Whether it was let in and all its tasks were done by its deadline.
+    pub kept: bool,
+    /// Its killed tasks, with how long each had run.
+    pub killed: Vec<(usize, Span)>,
+    /// Whether it was refused, and would not have been had its longest overestimate been right.
+    pub single: bool,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// Of each bag.
+    pub fates: Vec<Fate>,
+    /// In order.
+    pub moments: Vec<Moment>,
+    /// Where the tasks of the bag that was asked for would run, as told when it came.
+    pub plan: Vec<Planned>,
+}
+
+/// What is wanted beside the fates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Everything that happened.
+    pub moments: bool,
+    /// The plan of this bag.
+    pub plan_of: Option<usize>,
+    /// [`Fate::single`].
+    pub single: bool,
+}
+
+/// What runs: when it is done, and where.
+type Running = BTreeMap<AttemptId, (Time, HostId, Span)>;
+
+struct World<'a> {
+    asked: &'a [Asked],
+    wanted: Wanted,
+    speeds: &'a [Speed],
+    scheduler: Scheduler,
+    now: Time,
+    effects: Vec<Effect>,
+    queue: BinaryHeap<Reverse<(Time, u64, AttemptId)>>,
+    starts: u64,
+    running: Running,
+    /// Tasks of each bag that are not done.
+    open: Vec<usize>,
+    told: Told,
+}
+
+/// Brings the bags, which are in the order of their times, to a scheduler with such hosts, and waits until nothing runs.
+pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
+    let settings =
+        Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
+    let mut world = World {
+        asked,
+        wanted,
+        speeds,
+        scheduler: Scheduler::new(settings, Incarnation(1)),
+        now: Time(0),
+        effects: Vec::new(),
+        queue: BinaryHeap::new(),
+        starts: 0,
+        running: Running::new(),
+        open: asked.iter().map(|bag| bag.tasks.len()).collect(),
+        told: Told { fates: vec![Fate::default(); asked.len()], ..Told::default() },
+    };
+    for (number, speed) in (1..).zip(speeds) {
+        let status = OwnerState::Away.into();
+        world.step(Event::HostJoined { host: HostId(number), slots: 1, speed: *speed, status, held: Vec::new() });
+    }
+    world.go_on();
+    world.told
+}
+
+/// The bag as the scheduler is told of it.
+fn bag(asked: &Asked) -> Bag {
+    let tasks = IdSet::from_range(1, asked.tasks.len() as u32);
+    let rules = Rules { policy: asked.policy.clone(), ..Rules::default() };
+    let terms = Terms {
+        deadline: asked.deadline.map(|deadline| asked.at + deadline),
+        estimates: asked.tasks.iter().map(|task| task.estimate).collect(),
+        estimator: asked.estimator.clone(),
+    };
+    Bag { tasks, rules, terms }
+}
+
+impl World<'_> {
+    fn go_on(&mut self) {
+        let mut next = 0;
+        loop {
+            let arrival = self.asked.get(next).map(|bag| bag.at);
+            let done = self.queue.peek().map(|due| due.0.0);
+            let Some(at) = arrival.into_iter().chain(done).min() else { return };
+            let tick = self.scheduler.next_wakeup().filter(|tick| *tick < at);
+            self.now = self.now.max(tick.unwrap_or(at));
+            if tick.is_some() {
+                self.step(Event::Tick);
+            } else if arrival == Some(at) {
+                self.arrive(next);
+                next += 1;
+            } else if let Some(Reverse((_, _, attempt))) = self.queue.pop() {
+                self.end(attempt);
+            }
+        }
+    }
+
+    fn arrive(&mut self, number: usize) {
+        let asked = &self.asked[number];
+        let bag = bag(asked);
+        if self.wanted.plan_of == Some(number) {
+            self.told.plan = self.scheduler.plan(&bag, self.now).unwrap_or_default();
+        }
+        let job = JobId(number as u32 + 1);
+        let counterfactual = self.wanted.single.then(|| bag.clone());
+        self.step(Event::JobSubmitted { job, bag });
+        if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {
+            let excess = |task: &Task| task.estimate.0.saturating_sub(task.takes.0);
+            let worst = (0..asked.tasks.len()).max_by_key(|at| (excess(&asked.tasks[*at]), Reverse(*at)));
+            if let Some(worst) = worst {
+                bag.terms.estimates[worst] = asked.tasks[worst].takes;
+            }
+            self.told.fates[number].single = self.scheduler.offer(&bag, self.now).is_ok();
+        }
+    }
+
+    /// The attempt has done its work, if it still runs.
+    fn end(&mut self, attempt: AttemptId) {
+        let Some((_, host, ran)) = self.running.remove(&attempt) else { return };
+        self.step(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.scheduler.step(self.now, event, &mut effects);
+        let mut settled = Vec::new();
+        for effect in effects.drain(..) {
+            if let Effect::JobSettled { job, .. } = &effect {
+                settled.push(*job);
+            }
+            self.obey(effect);
+        }
+        self.effects = effects;
+        for job in settled {
+            self.step(Event::JobForgotten { job });
+        }
+    }
+
+    fn obey(&mut self, effect: Effect) {
+        match effect {
+            Effect::JobAdmitted { job } => {
+                self.told.fates[of(job)].accepted = true;
+                if self.asked[of(job)].deadline.is_none() {
+                    self.note(of(job), What::Accepted(None));
+                }
+            }
+            Effect::Promised { job, offer } => {
+                self.told.fates[of(job)].offer = Some(offer);
+                self.note(of(job), What::Accepted(Some(offer)));
+            }
+            Effect::JobRefused { job, why } => self.note(of(job), What::Refused(why)),
+            Effect::Start { host, attempt, .. } => self.start(host, attempt),
+            Effect::Stop { attempt, .. } => drop(self.running.remove(&attempt)),
+            Effect::Ended { attempt, why: EndReason::Policed { elapsed, .. }, .. } => {
+                let (bag, task) = (of(attempt.task.job), attempt.task.index as usize - 1);
+                self.told.fates[bag].killed.push((task, elapsed));
+                self.note(bag, What::Killed(task, elapsed));
+            }
+            Effect::TaskSettled { task, settled: Settled::Finished(_) } => {
+                let bag = of(task.job);
+                self.note(bag, What::Done(task.index as usize - 1));
+                self.open[bag] -= 1;
+                if self.open[bag] == 0 {
+                    let deadline = self.asked[bag].deadline.map(|deadline| self.asked[bag].at + deadline);
+                    let fate = &mut self.told.fates[bag];
+                    fate.finished = Some(self.now);
+                    fate.kept = deadline.is_none_or(|deadline| self.now <= deadline);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, host: HostId, attempt: AttemptId) {
+        let (bag, task) = (of(attempt.task.job), attempt.task.index as usize - 1);
+        let (takes, speed) = (self.asked[bag].tasks[task].takes, self.speeds[host.0 as usize - 1]);
+        let ran = Span::from_secs_f64(takes.secs() / speed.factor());
+        self.starts += 1;
+        self.running.insert(attempt, (self.now + ran, host, ran));
+        self.queue.push(Reverse((self.now + ran, self.starts, attempt)));
+        self.note(bag, What::Started(task, host));
+    }
+
+    fn note(&mut self, bag: usize, what: What) {
+        if self.wanted.moments {
+            self.told.moments.push(Moment { at: self.now, bag, what });
+        }
+    }
+}
+
+/// The place of a job's bag.
+fn of(job: JobId) -> usize {
+    job.0 as usize - 1
+}

@@ -1,0 +1,188 @@
+//! One trial: two hundred bags of one device, whose users estimate well or badly, and what becomes of them. What is not
+//! here: which trials a report needs.
+
+use common::{Span, Speed, Time};
+use scheduler::estimates::Estimator;
+
+use super::devices::{Device, Figures, estimate_interval};
+use crate::availability::stream::Stream;
+use crate::bags::{Asked, Fate, Task, Wanted, run};
+
+/// The part of the hosts' time that is asked for.
+pub(super) const LOAD: f64 = 0.95;
+/// A killed task this near its end was close to completion, as a part of its run time; and one that had exceeded its
+/// estimate by no more than this was near its estimate.
+pub(super) const CLOSE: f64 = 0.25;
+
+/// What is tried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// The device.
+    pub device: Device,
+    /// How many hosts; a bag has twice as many tasks.
+    pub hosts: usize,
+    /// The quality of the estimates, Q.
+    pub qoe: f64,
+    /// A policy of the catalogue, with parameters.
+    pub policy: String,
+    /// Who brings bags.
+    pub users: Users,
+    /// How much is asked for, and by when.
+    pub pressure: Pressure,
+}
+
+/// Whose bags there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Users {
+    /// Group A only: estimates anywhere in the interval.
+    Fair,
+    /// As many of group A as of group B, who always estimate too low.
+    Both,
+}
+
+/// How much is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// As in the other trials of the report: load 0.95, deadlines 1.5 times the longest task and 2 mean ones.
+    Usual,
+    /// Load 1, deadlines 1.1 times the longest task and 2 mean ones.
+    Tight,
+}
+
+impl Pressure {
+    /// The load, and the factor of the longest task.
+    pub(super) fn figures(self) -> (f64, f64) {
+        match self {
+            Pressure::Usual => (LOAD, 1.5),
+            Pressure::Tight => (1.0, 1.1),
+        }
+    }
+}
+
+/// What became of one group's bags in one trial.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Counts {
+    /// Bags that were brought, accepted, and done by their deadlines.
+    pub bags: usize,
+    /// Of them.
+    pub accepted: usize,
+    /// Of those.
+    pub kept: usize,
+    /// Tasks of accepted bags.
+    pub tasks: usize,
+    /// Killed ones.
+    pub killed: usize,
+    /// Killed ones that were close to completion.
+    pub close: usize,
+    /// Killed ones that had just exceeded their estimate.
+    pub just: usize,
+    /// What killed tasks still had to do, and what all accepted tasks take, in seconds.
+    pub freed_s: f64,
+    /// See [`Self::freed_s`].
+    pub asked_s: f64,
+    /// Refused bags, and those of them that a single task's overestimate kept out.
+    pub refused: usize,
+    /// See [`Self::refused`].
+    pub single: usize,
+    /// Bags with a task whose estimate alone is beyond the deadline.
+    pub hopeless: usize,
+    /// Sum over accepted bags of the probability that was promised.
+    pub promised: f64,
+}
+
+impl Counts {
+    /// Accepted bags by those brought.
+    pub fn acceptance(&self) -> f64 {
+        part(self.accepted, self.bags)
+    }
+
+    /// Accepted bags that were done in time by all accepted ones; 0 where none was accepted, as in the paper.
+    pub fn guarantee(&self) -> f64 {
+        part(self.kept, self.accepted)
+    }
+
+    fn add(&mut self, asked: &Asked, fate: &Fate) {
+        self.bags += 1;
+        let deadline = asked.deadline.unwrap_or_default();
+        self.hopeless += usize::from(asked.tasks.iter().any(|task| task.estimate > deadline));
+        if !fate.accepted {
+            self.refused += 1;
+            self.single += usize::from(fate.single);
+            return;
+        }
+        self.accepted += 1;
+        self.kept += usize::from(fate.kept);
+        self.promised += fate.offer.map_or(0.0, |offer| offer.probability);
+        self.tasks += asked.tasks.len();
+        self.asked_s += asked.tasks.iter().map(|task| task.takes.secs()).sum::<f64>();
+        self.killed += fate.killed.len();
+        for (task, ran) in &fate.killed {
+            let Task { estimate, takes } = asked.tasks[*task];
+            let left_s = takes.secs() - ran.secs();
+            self.freed_s += left_s;
+            self.close += usize::from(left_s <= CLOSE * takes.secs());
+            self.just += usize::from(ran.secs() <= (1.0 + CLOSE) * estimate.secs());
+        }
+    }
+}
+
+pub(super) fn part(of: usize, all: usize) -> f64 {
+    if all == 0 { 0.0 } else { of as f64 / all as f64 }
+}
+
+impl Trial {
+    /// A trial of the paper's: one group of users, the usual pressure.
+    pub fn usual(device: Device, hosts: usize, qoe: f64, policy: &str) -> Self {
+        let (policy, users, pressure) = (policy.to_owned(), Users::Fair, Pressure::Usual);
+        Trial { device, hosts, qoe, policy, users, pressure }
+    }
+
+    /// Tries it once; groups A and B. What arrives when and takes how long depends on the seed, the device and the number
+    /// of hosts alone.
+    pub fn run(&self, seed: u64, repetition: u32, bags: usize) -> [Counts; 2] {
+        let asked = self.bags(seed, repetition, bags);
+        let wanted = Wanted { single: true, ..Wanted::default() };
+        let told = run(&vec![Speed::REFERENCE; self.hosts], &asked, wanted);
+        let mut groups = [Counts::default(); 2];
+        for (bag, fate) in asked.iter().zip(&told.fates) {
+            groups[usize::from(bag.estimator.user == GROUPS[1])].add(bag, fate);
+        }
+        groups
+    }
+
+    fn bags(&self, seed: u64, repetition: u32, bags: usize) -> Vec<Asked> {
+        let Figures { mean_s, max_s, .. } = self.device.table_1();
+        let (load, longest) = self.pressure.figures();
+        let stream = |name| Stream::new(name, seed ^ (self.device as u64) << 32, repetition, self.hosts);
+        let (mut times, mut takes, mut says, mut who) =
+            (stream("arrivals"), stream("run times"), stream("estimates"), stream("groups"));
+        let size = 2 * self.hosts;
+        let interval_s = size as f64 * mean_s / (self.hosts as f64 * load);
+        let deadline = Span::from_secs_f64(longest * max_s + 2.0 * mean_s);
+        let mut at_s = 0.0;
+        let mut bag = || {
+            at_s += times.between(0.0, 2.0 * interval_s);
+            let low = self.users == Users::Both && who.chance(0.5);
+            let mut task = || {
+                let takes_s = self.device.draw(&mut takes);
+                let (least_s, most_s, most_low_s) = estimate_interval(takes_s, self.qoe);
+                let estimate_s = says.between(least_s, if low { most_low_s } else { most_s });
+                Task { estimate: Span::from_secs_f64(estimate_s), takes: Span::from_secs_f64(takes_s) }
+            };
+            Asked {
+                at: Time(Span::from_secs_f64(at_s).0),
+                estimator: Estimator {
+                    user: GROUPS[usize::from(low)].to_owned(),
+                    program: self.device.name().to_owned(),
+                },
+                policy: self.policy.clone(),
+                deadline: Some(deadline),
+                tasks: (0..size).map(|_| task()).collect(),
+            }
+        };
+        (0..bags).map(|_| bag()).collect()
+    }
+}
+
+/// The two groups of users.
+const GROUPS: [&str; 2] = ["A", "B"];

@@ -1,0 +1,17 @@
+//! Scripted scenarios of deadlines and policing, as JSON: what somebody wrote down by hand, done by the scheduler, and told
+//! with every event. What is not here: random workloads (`report::wozniak`).
+//!
+//! A file is one scenario or several, in the forms of the project's vectors of known answers:
+//!
+//! - `calendar`: what runs and waits on so many equal hosts, and the new bag that comes `now`. Tasks take what was
+//!   estimated; what should have ended already ends `now`. Answered with the starts and finishes of the new bag, and the
+//!   earliest deadline that it could be promised.
+//! - `kill`: an estimate and the time that has passed. Answered with who would be killed.
+//! - `estimate_interval`: a run time and the quality of an estimate. Answered with the estimates that fit.
+//! - `bags`: bags with their arrivals, estimates, run times and deadlines, on hosts of given speeds, under a policy.
+
+mod form;
+mod replay;
+
+pub use form::{BadScenario, Scenario, read};
+pub use replay::{Answer, answer};

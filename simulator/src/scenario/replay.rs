@@ -1,0 +1,165 @@
+//! What becomes of a scenario. What is not here: its form, and any rule of scheduling.
+
+use common::{Span, Speed, Time};
+use scheduler::effect::Refused;
+use scheduler::estimates::Estimator;
+use scheduler::policy::policing::Rule;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::form::{Bags, Calendar, Hosts, Kill, Scenario};
+use crate::bags::{Asked, Moment, Task, Told, Wanted, What, run};
+use crate::report::wozniak::devices::estimate_interval;
+
+/// What a scenario answers: the fields of the vectors, and for what happens over time `trace` and `metrics`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Answer(pub Value);
+
+/// A deadline that is no deadline, and run times of nobody in particular.
+const LATER: Span = Span::from_secs(50_000_000_000);
+
+/// What becomes of it.
+pub fn answer(scenario: &Scenario) -> Answer {
+    Answer(match scenario {
+        Scenario::Kill(kill) => kills(*kill),
+        Scenario::Interval(interval) => {
+            let (lo, hi, most) = estimate_interval(interval.c, interval.qoe);
+            json!({ "c": interval.c, "qoe": interval.qoe, "lo": lo, "hi": hi, "groupB_hi": most })
+        }
+        Scenario::Calendar(calendar) => calendar_answer(calendar),
+        Scenario::Bags(bags) => bags_answer(bags),
+    })
+}
+
+fn kills(Kill { est, elapsed }: Kill) -> Value {
+    let sure = |rule: Rule| rule.chance(est, elapsed) == 1.0;
+    json!({
+        "est": est,
+        "elapsed": elapsed,
+        "hard": sure(Rule::Hard),
+        "grace_0.25": sure(Rule::Grace(0.25)),
+        "grace_0.5": sure(Rule::Grace(0.5)),
+        "grace_1": sure(Rule::Grace(1.0)),
+        "prob": Rule::Probabilistic.chance(est, elapsed),
+    })
+}
+
+fn time(s: f64) -> Time {
+    Time(Span::from_secs_f64(s).0)
+}
+
+/// A task that takes what was estimated.
+fn as_said(estimate_s: f64) -> Task {
+    let estimate = Span::from_secs_f64(estimate_s);
+    Task { estimate, takes: estimate }
+}
+
+fn calendar_answer(calendar: &Calendar) -> Value {
+    let policy = calendar.policy.clone().unwrap_or_else(|| "CALENDAR".to_owned());
+    let bag = |at: Time, deadline: Span, tasks: Vec<Task>| {
+        let (estimator, policy) = (Estimator::default(), policy.clone());
+        Asked { at, estimator, policy, deadline: Some(deadline), tasks }
+    };
+    let now = time(calendar.now);
+    let mut running = calendar.running_start_est.clone();
+    running.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut asked = Vec::new();
+    for (start_s, estimate_s) in running {
+        let (start, said) = (time(start_s), as_said(estimate_s));
+        let takes = said.takes.max(now.since(start));
+        asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
+    }
+    if !calendar.waiting_est.is_empty() {
+        asked.push(bag(now, LATER, calendar.waiting_est.iter().map(|estimate_s| as_said(*estimate_s)).collect()));
+    }
+    let number = asked.len();
+    let deadline = calendar.deadline.map_or(LATER, Span::from_secs_f64);
+    asked.push(bag(now, deadline, calendar.new_est.iter().map(|estimate_s| as_said(*estimate_s)).collect()));
+    let speeds = vec![Speed::REFERENCE; calendar.hosts as usize];
+    let told = run(&speeds, &asked, Wanted { moments: true, plan_of: Some(number), single: false });
+    let mut plan = told.plan.clone();
+    plan.sort_by_key(|planned| planned.task);
+    let last = plan.iter().map(|planned| planned.finish).max().unwrap_or(now);
+    let mut answer = json!({
+        "starts": plan.iter().map(|planned| planned.start.secs()).collect::<Vec<_>>(),
+        "finishes": plan.iter().map(|planned| planned.finish.secs()).collect::<Vec<_>>(),
+        "earliest_feasible_deadline": last.secs(),
+        "accepted": told.fates[number].accepted,
+        "trace": trace(&told.moments),
+    });
+    answer["metrics"] = metrics(&asked[number..], &told, number);
+    answer
+}
+
+fn bags_answer(bags: &Bags) -> Value {
+    let speeds: Vec<Speed> = match &bags.hosts {
+        Hosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
+        Hosts::Speeds(speeds) => speeds.iter().map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE)).collect(),
+    };
+    let policy = bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
+    let one = |bag: &super::form::OneBag| Asked {
+        at: time(bag.at),
+        estimator: Estimator { user: bag.user.clone(), program: String::new() },
+        policy: policy.clone(),
+        deadline: bag.deadline.map(Span::from_secs_f64),
+        tasks: bag
+            .tasks
+            .iter()
+            .map(|(estimate_s, takes_s)| Task { takes: Span::from_secs_f64(*takes_s), ..as_said(*estimate_s) })
+            .collect(),
+    };
+    let asked: Vec<Asked> = bags.bags.iter().map(one).collect();
+    let told = run(&speeds, &asked, Wanted { moments: true, ..Wanted::default() });
+    json!({ "trace": trace(&told.moments), "metrics": metrics(&asked, &told, 0) })
+}
+
+/// Acceptance and guarantee ratios of the bags from this one on, and what became of each.
+fn metrics(asked: &[Asked], told: &Told, from: usize) -> Value {
+    let fates = &told.fates[from..];
+    let count = |of: fn(&crate::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
+    let (accepted, kept) = (count(|fate| fate.accepted), count(|fate| fate.accepted && fate.kept));
+    let ratio = |of: usize, all: usize| if all == 0 { 0.0 } else { of as f64 / all as f64 };
+    let each = fates.iter().zip(asked).zip(from..).map(|((fate, asked), bag)| {
+        json!({
+            "bag": bag,
+            "accepted": fate.accepted,
+            "predicted_finish": fate.offer.map(|offer| offer.finish.secs()),
+            "probability": fate.offer.map(|offer| offer.probability),
+            "probation": fate.offer.map(|offer| offer.probation),
+            "finished": fate.finished.map(Time::secs),
+            "deadline": asked.deadline.map(|deadline| (asked.at + deadline).secs()),
+            "kept": fate.accepted && fate.kept,
+            "killed": fate.killed.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "submitted": fates.len(),
+        "accepted": accepted,
+        "kept": kept,
+        "acceptance_ratio": ratio(accepted, fates.len()),
+        "guarantee_ratio": ratio(kept, accepted),
+        "killed": fates.iter().map(|fate| fate.killed.len()).sum::<usize>(),
+        "bags": each.collect::<Vec<_>>(),
+    })
+}
+
+/// What happened, as (time, event, bag, task) with what else there is to say.
+fn trace(moments: &[Moment]) -> Vec<Value> {
+    moments.iter().map(told).collect()
+}
+
+fn told(moment: &Moment) -> Value {
+    let (at, bag) = (moment.at.secs(), moment.bag);
+    match &moment.what {
+        What::Accepted(offer) => json!([at, "accept", bag, offer.map(|offer| offer.finish.secs())]),
+        What::Refused(Refused::TooLate { earliest, fits }) => {
+            let fits: Vec<u32> = fits.iter().map(|index| index - 1).collect();
+            json!([at, "refuse", bag, { "earliest_feasible_deadline": earliest.secs(), "fits": fits }])
+        }
+        What::Refused(why) => json!([at, "refuse", bag, { "because": why.to_string() }]),
+        What::Started(task, host) => json!([at, "start", bag, task, host.0]),
+        What::Killed(task, elapsed) => json!([at, "kill", bag, task, elapsed.secs()]),
+        What::Done(task) => json!([at, "finish", bag, task]),
+    }
+}
