@@ -11,7 +11,7 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 
 use crate::channel::Channel;
 use crate::error::LinkError;
-use crate::identity::Identity;
+use crate::identity::{Identity, key_hash};
 use crate::tls;
 
 /// How long a connection attempt may take.
@@ -25,6 +25,8 @@ const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
+/// What waits for a peer that does not read, at most, in bytes.
+const SEND_WINDOW: u64 = 4 << 20;
 const STREAMS: VarInt = VarInt::from_u32(16);
 
 /// What a connection is for.
@@ -65,6 +67,7 @@ fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
         .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
+        .send_window(SEND_WINDOW)
         .max_concurrent_bidi_streams(STREAMS)
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None);
@@ -116,11 +119,13 @@ pub struct Connection {
 /// If nothing answers within five seconds, or what answers is not the identity's master.
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
     let keep_alive = if purpose == Purpose::Client { CLIENT_KEEP_ALIVE } else { KEEP_ALIVE };
-    connect_with(&identity.link.master, tls::client_config(identity, purpose.alpn())?, keep_alive).await
+    let wanted = tls::wanted_name(&key_hash(&identity.ca)?);
+    connect_with(&identity.link.master, &wanted, tls::client_config(identity, purpose.alpn())?, keep_alive).await
 }
 
 pub(crate) async fn connect_with(
     master: &str,
+    wanted: &str,
     tls: rustls::ClientConfig,
     keep_alive: Duration,
 ) -> Result<Connection, LinkError> {
@@ -132,7 +137,7 @@ pub(crate) async fn connect_with(
         tokio::net::lookup_host(master).await.map_err(|e| unreachable(e.to_string()))?.collect();
     let mut last = unreachable("its name has no address".to_owned());
     for address in addresses {
-        match tokio::time::timeout(CONNECT_TIMEOUT, connect_to(address, config.clone())).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, connect_to(address, wanted, config.clone())).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => last = explain(master, error),
             Err(_) => last = unreachable(format!("no answer from {address} (UDP) within {CONNECT_TIMEOUT:?}")),
@@ -141,12 +146,11 @@ pub(crate) async fn connect_with(
     Err(last)
 }
 
-async fn connect_to(address: SocketAddr, config: quinn::ClientConfig) -> Result<Connection, LinkError> {
+async fn connect_to(address: SocketAddr, wanted: &str, config: quinn::ClientConfig) -> Result<Connection, LinkError> {
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let bind = || Endpoint::new(EndpointConfig::default(), None, std::net::UdpSocket::bind(any)?, runtime()?);
     let endpoint = bind().map_err(LinkError::file("cannot bind", any.to_string()))?;
-    let connecting =
-        endpoint.connect_with(config, address, tls::MASTER_NAME).map_err(|e| LinkError::Closed(e.to_string()))?;
+    let connecting = endpoint.connect_with(config, address, wanted).map_err(|e| LinkError::Closed(e.to_string()))?;
     Ok(Connection { quic: connecting.await?, endpoint })
 }
 

@@ -11,6 +11,7 @@ mod enrol;
 pub mod error;
 pub mod files;
 pub mod identity;
+pub mod renewal;
 pub mod retry;
 #[cfg(windows)]
 mod socket;

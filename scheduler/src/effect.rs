@@ -175,6 +175,8 @@ pub enum EndReason {
     HostLeft,
     /// The worker gave it back unexecuted, or is asked to, since it waits there behind longer tasks than expected.
     Returned,
+    /// Its host is let in no more.
+    Revoked,
 }
 
 /// Why tasks are cancelled.
@@ -252,6 +254,7 @@ impl fmt::Display for EndReason {
             EndReason::Forgotten => write!(f, "worker restarted without it"),
             EndReason::HostLeft => write!(f, "worker shut down"),
             EndReason::Returned => write!(f, "given back unexecuted"),
+            EndReason::Revoked => write!(f, "its host was revoked"),
         }
     }
 }
