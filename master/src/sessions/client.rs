@@ -7,7 +7,7 @@ use common::view::JobView;
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{IdSet, Span};
+use common::{IdSet, Span, Time};
 use link::{Channel, FrameSender, LinkError};
 use quinn::Connection;
 
@@ -130,16 +130,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             }
         }
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
-        Request::Availability { hosts, since, until } => {
-            for host in asker.recorded_hosts(hosts).await? {
-                let mut from = Some(since);
-                while let Some(since) = from {
-                    let (view, next) = asker.availability(&host, since, until).await?;
-                    send(tx, &Reply::Availability(view)).await?;
-                    from = next;
-                }
-            }
-        }
+        Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
     }
     Ok(())
@@ -153,6 +144,23 @@ async fn send(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
+    }
+    Ok(())
+}
+
+async fn send_availability(
+    asker: &Asker,
+    hosts: Vec<String>,
+    (since, until): (Time, Time),
+    tx: &mut FrameSender,
+) -> Result<(), NoAnswer> {
+    for host in asker.recorded_hosts(hosts).await? {
+        let mut from = Some(since);
+        while let Some(since) = from {
+            let (view, next) = asker.availability(&host, since, until).await?;
+            send(tx, &Reply::Availability(view)).await?;
+            from = next;
+        }
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// So many connections one worker may have: some that are dead are noticed late.
 const OF_A_WORKER: usize = 4;
 /// How often it is looked whether a certificate has expired meanwhile, at least.
-const LOOK: Duration = Duration::from_secs(600);
+const LOOK: Duration = Duration::from_secs(6 * 3_600);
 /// Closes a connection whose peer may try again.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
 

@@ -82,8 +82,7 @@ async fn a_stream_too_many_waits_for_another_to_end() {
     let master = Master::start().await;
     let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
     let mut silent = Vec::new();
-    while let Ok(opened) =
-        tokio::time::timeout(Duration::from_millis(500), ann.connection().open(&Open::Request)).await
+    while let Ok(opened) = tokio::time::timeout(Duration::from_millis(500), ann.connection().open(&Open::Request)).await
     {
         silent.push(opened.unwrap());
         assert!(silent.len() <= 16, "more streams than are allowed");
@@ -121,4 +120,73 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
     })
     .await;
     flood.abort();
+}
+
+/// How many workers come back at once in a test; a benchmark does the same with ten thousand.
+const CROWD: u32 = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
+    let mut master = Master::start().await;
+    let token = master.token(Role::Worker, CROWD).await;
+    let mut identities = Vec::new();
+    for n in 0..CROWD {
+        identities.push(link::enrol(&master.address(), &token, &format!("pc{n}")).await.unwrap());
+    }
+    let (job, _) = submit(&master.admin().await, 1, &noops(2 * CROWD)).await.unwrap();
+    let mut holders = Vec::new();
+    for identity in identities {
+        let mut worker = master.worker(&identity, Vec::new()).await;
+        let held: Vec<AttemptId> = worker.assignments(2).await.iter().map(|a| a.attempt).collect();
+        holders.push((identity, held));
+    }
+    master.stop().await;
+    master.again().await;
+    // All at once, as often as it takes.
+    let back = holders.iter().map(|(identity, attempts)| async {
+        let held: Vec<Held> = attempts.iter().map(|attempt| held(*attempt)).collect();
+        let mut worker = comes_back(&master, identity, held).await;
+        let ToWorker::Welcome { abandon, .. } = &worker.welcome else { panic!("{:?}", worker.welcome) };
+        assert!(abandon.is_empty());
+        for attempt in attempts {
+            worker.deliver(*attempt).await;
+            worker.acknowledged(*attempt).await;
+        }
+    });
+    let mut all: Vec<_> = back.map(Box::pin).collect();
+    let everybody = std::future::poll_fn(|cx| {
+        all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
+        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    });
+    tokio::time::timeout(Duration::from_secs(120), everybody).await.expect("everybody is back");
+    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let listed = master.admin().await.ask(&Request::Jobs { jobs, states: Vec::new() }).await.unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((views[0].state, views[0].attempts), (JobState::Finished, u64::from(2 * CROWD)), "no attempt was lost");
+}
+
+/// A worker that tries until it is welcome.
+async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Worker {
+    let mut identity = Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+    };
+    identity.link.master = master.address();
+    let mut backoff = link::retry::Backoff::default();
+    loop {
+        let attempt = async {
+            let connection = link::connect(&identity, Purpose::Worker).await?;
+            let mut control = connection.open(&Open::Control).await?;
+            control.tx.send(&hello(held.clone())).await?;
+            let welcome = control.rx.expect::<ToWorker>().await?;
+            Ok::<_, LinkError>(Worker { connection, control, welcome, waiting: Vec::new(), stdout: Content::default() })
+        };
+        match attempt.await {
+            Ok(worker) => return worker,
+            Err(error) => assert!(error.passing(), "{error:?}"),
+        }
+        tokio::time::sleep(backoff.delay()).await;
+    }
 }
