@@ -143,9 +143,10 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     master.stop().await;
     master.again().await;
     // All at once, as often as it takes.
-    let back = holders.iter().map(|(identity, attempts)| async {
+    let master = &master;
+    let back = holders.iter().map(|(identity, attempts)| async move {
         let held: Vec<Held> = attempts.iter().map(|attempt| held(*attempt)).collect();
-        let mut worker = comes_back(&master, identity, held).await;
+        let mut worker = comes_back(master, identity, held).await;
         let ToWorker::Welcome { abandon, .. } = &worker.welcome else { panic!("{:?}", worker.welcome) };
         assert!(abandon.is_empty());
         for attempt in attempts {

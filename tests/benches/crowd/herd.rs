@@ -161,14 +161,18 @@ async fn session(
                 }
                 _ => {}
             },
-            said = deliver.wait_for(|go| *go), if held.is_some() => {
-                drop(said);
+            () = told(&mut deliver), if held.is_some() => {
                 if let Some(attempt) = held.take() {
                     channel.tx.send(&ToMaster::Delivered(vec![delivery(attempt)])).await?;
                 }
             }
         }
     }
+}
+
+/// Waits for the word to deliver.
+async fn told(deliver: &mut watch::Receiver<bool>) {
+    let _ = deliver.wait_for(|go| *go).await;
 }
 
 async fn connect(endpoint: &quinn::Endpoint, identity: &Identity) -> Result<quinn::Connection, LinkError> {
