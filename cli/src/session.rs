@@ -5,7 +5,7 @@ use common::selector::Selector;
 use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
-use link::{Client, Identity};
+use link::{Client, Purpose};
 
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
@@ -38,7 +38,7 @@ impl Session {
     /// # Errors
     /// If there is none, or the master is out of reach or does not accept it.
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
-        let identity = Identity::load(&state.client())?;
+        let identity = link::renewal::fresh(&state.client(), Purpose::Client).await?;
         let client = Client::connect(&identity).await?;
         Ok(Self { client, master: identity.link.master })
     }

@@ -8,6 +8,7 @@ pub mod availability;
 pub mod checkpoint;
 pub mod content;
 pub mod host;
+pub mod identity;
 pub mod ids;
 pub mod idset;
 pub mod job;

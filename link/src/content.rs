@@ -404,12 +404,21 @@ pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, o
             tx.send(&GetReply::Found(meta.len())).await?;
             send_file(&mut tx, &path, offset).await?;
         }
-        _ => {
-            let hint = "it may have been forgotten; ask for the job's outputs again";
-            let refusal = Refusal::new(RefusalCode::NotFound, format!("content {hash} is not here"), hint);
-            tx.send(&GetReply::Refused(refusal)).await?;
-        }
+        _ => return refuse_get(tx, hash).await,
     }
+    tx.finish();
+    tx.delivered().await;
+    Ok(())
+}
+
+/// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is the same.
+///
+/// # Errors
+/// If the connection is gone.
+pub async fn refuse_get(mut tx: FrameSender, hash: BlobHash) -> Result<(), LinkError> {
+    let hint = "it may have been forgotten; ask for the job's outputs again";
+    let refusal = Refusal::new(RefusalCode::NotFound, format!("content {hash} is not here"), hint);
+    tx.send(&GetReply::Refused(refusal)).await?;
     tx.finish();
     tx.delivered().await;
     Ok(())

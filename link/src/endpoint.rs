@@ -12,7 +12,7 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 
 use crate::channel::Channel;
 use crate::error::LinkError;
-use crate::identity::Identity;
+use crate::identity::{Identity, key_hash};
 use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
@@ -29,6 +29,8 @@ const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
+/// What waits for a peer that does not read, at most, in bytes.
+const SEND_WINDOW: u64 = 4 << 20;
 const STREAMS: VarInt = VarInt::from_u32(16);
 
 /// What a connection is for.
@@ -69,6 +71,7 @@ fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
         .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
+        .send_window(SEND_WINDOW)
         .max_concurrent_bidi_streams(STREAMS)
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None);
@@ -159,22 +162,30 @@ pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection
     let client = purpose == Purpose::Client;
     let (keep_alive, head_start) =
         if client { (CLIENT_KEEP_ALIVE, CLIENT_HEAD_START) } else { (KEEP_ALIVE, HEAD_START) };
-    let caller = Caller::new(&identity.link.master, tls::client_config(identity, purpose.alpn())?, keep_alive)?;
+    let tls = tls::client_config(identity, purpose.alpn())?;
+    let caller = Caller::new(&identity.link.master, &key_hash(&identity.ca)?, tls, keep_alive)?;
     caller.connect(head_start).await
 }
 
 /// Somebody who connects.
 pub(crate) struct Caller<'a> {
     master: &'a str,
+    /// The name that the master's certificate has to have.
+    wanted: String,
     config: quinn::ClientConfig,
 }
 
 impl<'a> Caller<'a> {
-    pub(crate) fn new(master: &'a str, tls: rustls::ClientConfig, keep_alive: Duration) -> Result<Self, LinkError> {
+    pub(crate) fn new(
+        master: &'a str,
+        ca_key_hash: &[u8; 32],
+        tls: rustls::ClientConfig,
+        keep_alive: Duration,
+    ) -> Result<Self, LinkError> {
         let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport(keep_alive));
-        Ok(Self { master, config })
+        Ok(Self { master, wanted: tls::wanted_name(ca_key_hash), config })
     }
 
     /// With the head start of those for whom nobody waits.
@@ -222,7 +233,7 @@ impl<'a> Caller<'a> {
     async fn connect_to(&self, address: SocketAddr, way: Way) -> Result<Connection, LinkError> {
         let connecting = async {
             let endpoint = endpoint_to(address, way).await?;
-            let connecting = endpoint.connect_with(self.config.clone(), address, tls::MASTER_NAME);
+            let connecting = endpoint.connect_with(self.config.clone(), address, &self.wanted);
             let quic = connecting.map_err(|e| LinkError::Closed(e.to_string()))?.await?;
             Ok(Connection { quic, endpoint, way })
         };

@@ -8,10 +8,13 @@ use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{Caller, KEEP_ALIVE, Purpose, Way};
+use crate::endpoint::{Caller, Connection, KEEP_ALIVE, Purpose, Way};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
+
+/// How long to wait before the same is asked again where the connection broke off.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`. The key is made here. The token's secret
 /// leaves this machine only after the master has shown a chain to the CA key that the token names.
@@ -22,9 +25,6 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
     let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?;
-    let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(master, tls, KEEP_ALIVE)?.connect_patiently().await?;
-    let mut channel = connection.open_bare().await?;
     let request = Enrol {
         versions: Versions::ours(),
         token: token.id,
@@ -32,10 +32,14 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
         csr: csr.der().to_vec(),
         name: name.to_owned(),
     };
-    channel.tx.send(&request).await?;
-    channel.tx.finish();
-    let reply = channel.rx.expect::<EnrolReply>().await?;
-    connection.close("enrolled").await;
+    let reply = match redeem(master, token, &request).await {
+        // The token may be used up by now; the master gives the same key the same answer.
+        Err(LinkError::Closed(_)) => {
+            tokio::time::sleep(AGAIN).await;
+            redeem(master, token, &request).await?
+        }
+        first => first?,
+    };
     match reply {
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
@@ -52,6 +56,17 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
             })
         }
     }
+}
+
+async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
+    let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
+    let connection = Caller::new(master, &token.ca_key_hash, tls, KEEP_ALIVE)?.connect_patiently().await?;
+    let mut channel = connection.open_bare().await?;
+    channel.tx.send(request).await?;
+    channel.tx.finish();
+    let reply = channel.rx.expect::<EnrolReply>().await?;
+    connection.close("enrolled").await;
+    Ok(reply)
 }
 
 /// A master that was asked who it is.
@@ -71,8 +86,37 @@ pub struct Probe {
 /// # Errors
 /// If the master is out of reach, is another one, or too old to answer.
 pub async fn probe(identity: &Identity, way: Way) -> Result<Probe, LinkError> {
-    let tls = tls::joiner_config(key_hash(&identity.ca)?, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(&identity.link.master, tls, KEEP_ALIVE)?.connect_by(way).await?;
+    Asker::of(identity)?.probe(way).await
+}
+
+/// What is needed to ask a master who it is.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    master: String,
+    ca_key_hash: [u8; 32],
+}
+
+impl Asker {
+    /// For the master of an identity.
+    ///
+    /// # Errors
+    /// If the identity's parts are broken.
+    pub fn of(identity: &Identity) -> Result<Self, LinkError> {
+        Ok(Self { master: identity.link.master.clone(), ca_key_hash: key_hash(&identity.ca)? })
+    }
+
+    /// Asks by one way.
+    ///
+    /// # Errors
+    /// As for [`probe`].
+    pub async fn probe(&self, way: Way) -> Result<Probe, LinkError> {
+        let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
+        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, KEEP_ALIVE)?.connect_by(way).await?;
+        ask(connection).await
+    }
+}
+
+async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     let asked = std::time::Instant::now();
     let mut channel = connection.open_bare().await?;
     let nothing = Enrol { versions: Versions::ours(), token: 0, secret: [0; 16], csr: Vec::new(), name: String::new() };

@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 use common::wire::frame::BadFrame;
 use common::wire::{Refusal, RefusalCode};
 
+/// With this code the master closes the connection of somebody whom it does not let in, with any other that of somebody who
+/// may try again.
+pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
+
 /// A connection, a stream or a file did not do what was needed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
@@ -94,6 +98,9 @@ impl From<quinn::ConnectionError> for LinkError {
             // TLS alerts travel as transport errors 0x100 + alert.
             quinn::ConnectionError::ConnectionClosed(close) if is_tls_alert(close.error_code) => {
                 LinkError::NotAccepted(tls_alert(close.error_code))
+            }
+            quinn::ConnectionError::ApplicationClosed(close) if close.error_code == NOT_LET_IN => {
+                LinkError::NotAccepted(String::from_utf8_lossy(&close.reason).into_owned())
             }
             quinn::ConnectionError::ApplicationClosed(close) => {
                 LinkError::Closed(String::from_utf8_lossy(&close.reason).into_owned())

@@ -62,6 +62,7 @@ impl Identity {
     /// # Errors
     /// If there is none, a part is missing, or others may read the key.
     pub fn load(dir: &Path) -> Result<Self, LinkError> {
+        crate::renewal::finish_replacing(dir)?;
         if !Self::exists(dir) {
             return Err(LinkError::NoIdentity { dir: dir.to_owned() });
         }
@@ -157,7 +158,16 @@ pub struct Validity {
     pub until_s: i64,
 }
 
+/// Certificates hold from this long before they are issued on: clocks of office PCs differ. In seconds.
+pub const EARLIER_S: i64 = 48 * 3_600;
+
 impl Validity {
+    /// Whether a third of the life, or less, is left at this time.
+    pub fn is_due(self, now_s: i64) -> bool {
+        let life_s = self.until_s.saturating_sub(self.from_s).saturating_sub(EARLIER_S);
+        self.until_s.saturating_sub(now_s) <= life_s / 3
+    }
+
     /// That of a certificate (DER).
     ///
     /// # Errors
@@ -168,6 +178,11 @@ impl Validity {
         let validity = parsed.1.validity();
         Ok(Self { from_s: validity.not_before.timestamp(), until_s: validity.not_after.timestamp() })
     }
+}
+
+/// A number for one run of a worker, which no other run has.
+pub fn draw_run() -> Uuid {
+    Uuid::from_u128(rand::random())
 }
 
 /// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of the CA.

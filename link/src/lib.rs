@@ -11,6 +11,7 @@ mod enrol;
 pub mod error;
 pub mod files;
 pub mod identity;
+pub mod renewal;
 pub mod retry;
 #[cfg(windows)]
 mod socket;
@@ -21,6 +22,6 @@ pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
 pub use content::BlobStore;
 pub use endpoint::{Connection, Purpose, Way, connect};
-pub use enrol::{Probe, enrol, probe};
+pub use enrol::{Asker, Probe, enrol, probe};
 pub use error::LinkError;
 pub use identity::{Identity, PeerName, Validity};

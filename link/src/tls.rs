@@ -1,19 +1,33 @@
 //! TLS settings of each kind of end: version 1.3 only, the grid's own CA and no other, no tickets, no early data.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 
 use crate::error::LinkError;
-use crate::identity::{Identity, key_hash};
+use crate::identity::{Identity, Validity, key_hash};
 
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
 pub const MASTER_NAME: &str = "master.deskgrid.internal";
+
+/// What an end that trusts the CA with this key hash asks the master for (as the server name in its first message): while
+/// one CA gives way to another, the master has a certificate of each.
+pub fn wanted_name(ca_key_hash: &[u8; 32]) -> String {
+    format!("ca-{}.deskgrid.internal", common::token::hex(&ca_key_hash[..12]))
+}
 
 fn bad(error: impl std::fmt::Display) -> LinkError {
     LinkError::BadIdentity(error.to_string())
@@ -23,10 +37,16 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn roots(ca: &CertificateDer<'static>) -> Result<Arc<RootCertStore>, LinkError> {
+fn roots<'a>(cas: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> Result<Arc<RootCertStore>, LinkError> {
     let mut roots = RootCertStore::empty();
-    roots.add(ca.clone()).map_err(bad)?;
+    for ca in cas {
+        roots.add(ca.clone()).map_err(bad)?;
+    }
     Ok(Arc::new(roots))
+}
+
+fn master_name() -> Result<ServerName<'static>, rustls::Error> {
+    ServerName::try_from(MASTER_NAME).map_err(|e| rustls::Error::General(e.to_string()))
 }
 
 /// Settings of an end that shows its certificate.
@@ -34,10 +54,13 @@ fn roots(ca: &CertificateDer<'static>) -> Result<Arc<RootCertStore>, LinkError> 
 /// # Errors
 /// If the identity's parts do not fit together.
 pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, LinkError> {
+    let ca_key_hash = key_hash(&identity.ca)?;
+    let verifier = Arc::new(PinnedCa { ca_key_hash, known: Some(identity.ca.clone()), provider: provider() });
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
-        .with_root_certificates(roots(&identity.ca)?)
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(vec![identity.certificate.clone()], identity.private_key())
         .map_err(bad)?;
     Ok(finish_client(config, alpn))
@@ -48,7 +71,7 @@ pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, L
 /// # Errors
 /// If the crypto library does not offer what is needed.
 pub fn joiner_config(ca_key_hash: [u8; 32], alpn: &[u8]) -> Result<ClientConfig, LinkError> {
-    let verifier = Arc::new(PinnedCa { ca_key_hash, provider: provider() });
+    let verifier = Arc::new(PinnedCa { ca_key_hash, known: None, provider: provider() });
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
@@ -65,37 +88,151 @@ fn finish_client(mut config: ClientConfig, alpn: &[u8]) -> ClientConfig {
     config
 }
 
+/// Whether a certificate that expired at the first time (in seconds since 1970) is let through at the second.
+pub type Tolerance = dyn Fn(i64, i64) -> bool + Send + Sync;
+
+/// The master's certificate under one CA, with its key.
+#[derive(Debug)]
+pub struct ServerChain {
+    /// The master's certificate.
+    pub certificate: CertificateDer<'static>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+    /// The CA that issued it.
+    pub ca: CertificateDer<'static>,
+}
+
 /// Settings of the master. The client's certificate is optional in TLS, because a joiner has none; the master asks for
-/// one as soon as it knows that the connection is not for enrolment.
+/// one as soon as it knows that the connection is not for enrolment. `chains` has one for each CA that is trusted, the
+/// oldest last. A peer's certificate that has expired is let through where `tolerates` says so: what its holder may then
+/// do is the caller's affair.
 ///
 /// # Errors
-/// If certificate and key do not fit.
+/// If certificate and key do not fit, or there is no chain.
 pub fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    ca: &CertificateDer<'static>,
+    chains: Vec<ServerChain>,
     alpns: &[&[u8]],
+    tolerates: Arc<Tolerance>,
 ) -> Result<ServerConfig, LinkError> {
-    let clients = WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider())
+    let provider = provider();
+    let cas = roots(chains.iter().map(|chain| &chain.ca))?;
+    let clients = WebPkiClientVerifier::builder_with_provider(cas, provider.clone())
         .allow_unauthenticated()
         .build()
         .map_err(bad)?;
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
-        .with_client_cert_verifier(clients)
-        .with_single_cert(chain, key)
-        .map_err(bad)?;
+        .with_client_cert_verifier(Arc::new(Tolerant { inner: clients, tolerates }))
+        .with_cert_resolver(Arc::new(ByCa::new(chains, &provider)?));
     config.alpn_protocols = alpns.iter().map(|alpn| alpn.to_vec()).collect();
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
     Ok(config)
 }
 
-/// Accepts a master whose chain holds a CA with the known key hash, and whose own certificate that CA has issued.
+/// Shows each peer the certificate under the CA that it asks for.
+#[derive(Debug)]
+struct ByCa {
+    by_name: BTreeMap<String, Arc<CertifiedKey>>,
+    /// For those who do not ask: older programs, which know no newer CA.
+    oldest: Arc<CertifiedKey>,
+}
+
+impl ByCa {
+    fn new(chains: Vec<ServerChain>, provider: &CryptoProvider) -> Result<Self, LinkError> {
+        let mut by_name = BTreeMap::new();
+        let mut oldest = None;
+        for ServerChain { certificate, key, ca } in chains {
+            let name = wanted_name(&key_hash(&ca)?);
+            let certified = Arc::new(CertifiedKey::from_der(vec![certificate, ca], key, provider).map_err(bad)?);
+            by_name.insert(name, certified.clone());
+            oldest = Some(certified);
+        }
+        Ok(Self { by_name, oldest: oldest.ok_or_else(|| bad("no chain"))? })
+    }
+}
+
+impl ResolvesServerCert for ByCa {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let asked = hello.server_name().and_then(|name| self.by_name.get(name));
+        Some(asked.unwrap_or(&self.oldest).clone())
+    }
+}
+
+/// Lets some expired certificates through, looked at as of their last second.
+struct Tolerant {
+    inner: Arc<dyn ClientCertVerifier>,
+    tolerates: Arc<Tolerance>,
+}
+
+impl fmt::Debug for Tolerant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tolerant").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl ClientCertVerifier for Tolerant {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.inner.client_auth_mandatory()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verdict = self.inner.verify_client_cert(end_entity, intermediates, now);
+        let Err(rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. })) =
+            &verdict
+        else {
+            return verdict;
+        };
+        let Ok(until_s) = Validity::of(end_entity).map(|validity| validity.until_s) else { return verdict };
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        match u64::try_from(until_s) {
+            Ok(last_s) if (self.tolerates)(until_s, now_s) => {
+                let then = UnixTime::since_unix_epoch(Duration::from_secs(last_s));
+                self.inner.verify_client_cert(end_entity, intermediates, then)
+            }
+            _ => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Accepts a master whose own certificate was issued by the CA with the known key hash: the one that is known, or else the
+/// one in the master's chain. The name that the connection asked for plays no part.
 #[derive(Debug)]
 struct PinnedCa {
     ca_key_hash: [u8; 32],
+    known: Option<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -104,18 +241,19 @@ impl ServerCertVerifier for PinnedCa {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
+        _: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let wrong = || rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let pinned = |der: &&CertificateDer<'_>| key_hash(der).is_ok_and(|hash| hash == self.ca_key_hash);
-        let ca = intermediates.iter().find(pinned).ok_or_else(wrong)?.clone().into_owned();
+        let sent = || intermediates.iter().find(pinned).map(|ca| ca.clone().into_owned());
+        let ca = self.known.clone().or_else(sent).ok_or_else(wrong)?;
         let verifier =
-            WebPkiServerVerifier::builder_with_provider(roots(&ca).map_err(|_| wrong())?, self.provider.clone())
+            WebPkiServerVerifier::builder_with_provider(roots([&ca]).map_err(|_| wrong())?, self.provider.clone())
                 .build()
                 .map_err(|_| wrong())?;
-        verifier.verify_server_cert(end_entity, &[], name, ocsp, now)
+        verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, now)
     }
 
     fn verify_tls12_signature(

@@ -1,42 +1,43 @@
 //! The grid's own certificate authority, and the certificates that it issues.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use common::Time;
 use common::token::Role;
-use link::identity::{LinkInfo, key_hash};
+use link::identity::{EARLIER_S, LinkInfo, key_hash};
+use link::tls::ServerChain;
 use link::{Identity, LinkError, PeerName, files, tls};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::MasterError;
 
-/// How long a certificate of a worker or client works.
-const LIFE: Duration = Duration::days(30);
 /// The master's own is made anew at each start.
 const MASTER_LIFE: Duration = Duration::days(3 * 365);
 const CA_LIFE: Duration = Duration::days(20 * 365);
-/// Certificates work from this long before they are issued: clocks of office PCs differ.
-const EARLIER: Duration = Duration::hours(48);
+/// Certificates hold from this long before they are issued on: clocks of office PCs differ.
+const EARLIER: Duration = Duration::seconds(EARLIER_S);
 
-/// The CA with its key.
+/// The CA with its key, and the one before it as long as somebody may know no other.
 pub(crate) struct Authority {
     grid: Uuid,
-    certificate: CertificateDer<'static>,
-    issuer: Issuer<'static, KeyPair>,
+    /// How long a certificate of a worker or client holds.
+    life: Duration,
+    current: Ca,
+    previous: Option<Ca>,
 }
 
-/// A certificate with its key, for the master's endpoint.
-pub(crate) struct ServerIdentity {
-    /// The master's certificate, then the CA's.
-    pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// The key.
-    pub(crate) key: PrivatePkcs8KeyDer<'static>,
+/// A CA's certificate with its key.
+struct Ca {
+    certificate: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 fn failed(error: impl std::fmt::Display) -> MasterError {
@@ -56,22 +57,17 @@ fn params(name: &str, life: Duration) -> CertificateParams {
     params
 }
 
-impl Authority {
-    /// The CA in `dir`, made at the first start.
-    pub(crate) fn open(dir: &Path, grid: Uuid) -> Result<Self, MasterError> {
-        let (key_path, certificate_path) = (dir.join("ca.key.der"), dir.join("ca.der"));
-        if !certificate_path.exists() {
-            Self::make(&key_path, &certificate_path, grid)?;
-        }
+impl Ca {
+    fn open(key_path: &Path, certificate_path: &Path) -> Result<Self, MasterError> {
         let read = |path: &Path| std::fs::read(path).map_err(LinkError::file("cannot read", path));
-        if !files::is_private(&key_path).map_err(LinkError::file("cannot read", &key_path))? {
+        if !files::is_private(key_path).map_err(LinkError::file("cannot read", key_path))? {
             let shown = key_path.display();
             return Err(failed(format!("others may read the CA's key {shown}: run `chmod 600 {shown}`")));
         }
-        let certificate = CertificateDer::from(read(&certificate_path)?);
-        let key = KeyPair::try_from(read(&key_path)?).map_err(failed)?;
+        let certificate = CertificateDer::from(read(certificate_path)?);
+        let key = KeyPair::try_from(read(key_path)?).map_err(failed)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(failed)?;
-        Ok(Self { grid, certificate, issuer })
+        Ok(Self { certificate, issuer })
     }
 
     fn make(key_path: &Path, certificate_path: &Path, grid: Uuid) -> Result<(), MasterError> {
@@ -87,14 +83,58 @@ impl Authority {
         Ok(())
     }
 
+    /// A fresh certificate for the master's endpoint.
+    fn server(&self) -> Result<ServerChain, MasterError> {
+        let key = KeyPair::generate().map_err(failed)?;
+        let mut server = params("deskgrid master", MASTER_LIFE);
+        server.subject_alt_names = vec![SanType::DnsName(tls::MASTER_NAME.try_into().map_err(failed)?)];
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let certificate = server.signed_by(&key, &self.issuer).map_err(failed)?.der().clone();
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Ok(ServerChain { certificate, key, ca: self.certificate.clone() })
+    }
+}
+
+impl Authority {
+    /// The CA in `dir`, made at the first start, with the one before it while that is trusted still. Certificates that it
+    /// issues hold for `life`.
+    pub(crate) fn open(dir: &Path, grid: Uuid, life: std::time::Duration) -> Result<Self, MasterError> {
+        let generations = Generations::read(dir)?;
+        let (key_path, certificate_path) = generation_files(dir, generations.current);
+        if !certificate_path.exists() {
+            Ca::make(&key_path, &certificate_path, grid)?;
+        }
+        let current = Ca::open(&key_path, &certificate_path)?;
+        let previous = match generations.previous {
+            Some(Previous { number, until_s }) if now().unix_timestamp() < until_s => {
+                let (key, certificate) = generation_files(dir, number);
+                Some(Ca::open(&key, &certificate)?)
+            }
+            Some(previous) => {
+                previous.remove(dir)?;
+                None
+            }
+            None => None,
+        };
+        let life = Duration::try_from(life).map_err(failed)?;
+        Ok(Self { grid, life, current, previous })
+    }
+
     /// The CA's certificate.
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
-        &self.certificate
+        &self.current.certificate
+    }
+
+    /// The certificate of the CA that an end asked for, or else of the present one.
+    pub(crate) fn wanted(&self, name: Option<&str>) -> &CertificateDer<'static> {
+        let asked = |ca: &&Ca| key_hash(&ca.certificate).is_ok_and(|hash| name == Some(&tls::wanted_name(&hash)));
+        &self.previous.as_ref().filter(asked).unwrap_or(&self.current).certificate
     }
 
     /// What join tokens carry.
     pub(crate) fn key_hash(&self) -> Result<[u8; 32], MasterError> {
-        Ok(key_hash(&self.certificate)?)
+        Ok(key_hash(self.certificate())?)
     }
 
     /// Which grid this is.
@@ -102,16 +142,14 @@ impl Authority {
         self.grid
     }
 
-    /// A fresh certificate for the master's endpoint.
-    pub(crate) fn server(&self) -> Result<ServerIdentity, MasterError> {
-        let key = KeyPair::generate().map_err(failed)?;
-        let mut server = params("deskgrid master", MASTER_LIFE);
-        server.subject_alt_names = vec![SanType::DnsName(tls::MASTER_NAME.try_into().map_err(failed)?)];
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        let certificate = server.signed_by(&key, &self.issuer).map_err(failed)?;
-        let chain = vec![certificate.der().clone(), self.certificate.clone()];
-        Ok(ServerIdentity { chain, key: key.serialize_der().into() })
+    /// Until when a certificate holds that is issued now.
+    pub(crate) fn expiry(&self) -> Time {
+        Time(u64::try_from((now() + self.life).unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000))
+    }
+
+    /// Fresh certificates for the master's endpoint, one under each CA that is trusted, the oldest last.
+    pub(crate) fn server(&self) -> Result<Vec<ServerChain>, MasterError> {
+        std::iter::once(&self.current).chain(&self.previous).map(Ca::server).collect()
     }
 
     /// A certificate for whoever holds this public key.
@@ -122,24 +160,106 @@ impl Authority {
         id: Uuid,
     ) -> Result<CertificateDer<'static>, MasterError> {
         let name = PeerName { grid: self.grid, role, id };
-        let mut peer = params(&format!("deskgrid {role}"), LIFE);
+        let mut peer = params(&format!("deskgrid {role}"), self.life);
         peer.subject_alt_names = vec![SanType::URI(name.to_string().try_into().map_err(failed)?)];
         peer.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         peer.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        Ok(peer.signed_by(key, &self.issuer).map_err(failed)?.der().clone())
+        Ok(peer.signed_by(key, &self.current.issuer).map_err(failed)?.der().clone())
     }
 
-    /// An identity for somebody on this machine, with the number that `enter` gives for the hash of its key.
+    /// An identity for somebody on this machine, with the number and name that `enter` gives for the hash of its key.
     pub(crate) fn local_identity(
         &self,
         link: LinkInfo,
-        enter: impl FnOnce([u8; 32]) -> Result<Uuid, MasterError>,
+        enter: impl FnOnce([u8; 32]) -> Result<(Uuid, String), MasterError>,
     ) -> Result<Identity, MasterError> {
         let key = KeyPair::generate().map_err(failed)?;
-        let id = enter(public_key_hash(&key))?;
+        let (id, name) = enter(public_key_hash(&key))?;
+        let link = LinkInfo { name, ..link };
         let certificate = self.issue(&key, link.role, id)?;
-        Ok(Identity { certificate, key: key.serialize_der().into(), ca: self.certificate.clone(), link })
+        Ok(Identity { certificate, key: key.serialize_der().into(), ca: self.certificate().clone(), link })
     }
+}
+
+/// Which CAs there are: `ca.toml`, missing before the first rotation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Generations {
+    /// The one that issues certificates.
+    current: u32,
+    /// The one before, as long as it is trusted.
+    previous: Option<Previous>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Previous {
+    number: u32,
+    /// Trusted until then, in seconds since 1970.
+    until_s: i64,
+}
+
+/// Key and certificate of a generation: the first one's names have no number.
+fn generation_files(dir: &Path, number: u32) -> (PathBuf, PathBuf) {
+    match number {
+        1 => (dir.join("ca.key.der"), dir.join("ca.der")),
+        n => (dir.join(format!("ca-{n}.key.der")), dir.join(format!("ca-{n}.der"))),
+    }
+}
+
+impl Generations {
+    fn read(dir: &Path) -> Result<Self, MasterError> {
+        let path = dir.join("ca.toml");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).map_err(|e| failed(format!("{}: {e}", path.display()))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self { current: 1, previous: None }),
+            Err(error) => Err(LinkError::file("cannot read", path)(error).into()),
+        }
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), MasterError> {
+        let path = dir.join("ca.toml");
+        let text = toml::to_string(self).map_err(failed)?;
+        Ok(files::write_whole(&path, text.as_bytes(), 0o600).map_err(LinkError::file("cannot write", path))?)
+    }
+}
+
+impl Previous {
+    /// Nobody is to sign with it any more.
+    fn remove(self, dir: &Path) -> Result<(), MasterError> {
+        Generations { previous: None, ..Generations::read(dir)? }.write(dir)?;
+        let (key, certificate) = generation_files(dir, self.number);
+        for path in [key, certificate] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(LinkError::file("cannot remove", path)(error).into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a new CA for the grid in `dir`. The present one is trusted for `overlap` longer, and is removed then.
+pub(crate) fn rotate(dir: &Path, grid: Uuid, overlap: std::time::Duration) -> Result<(), MasterError> {
+    let before = Generations::read(dir)?;
+    let now_s = now().unix_timestamp();
+    if let Some(previous) = before.previous {
+        if now_s < previous.until_s {
+            let until = humantime::format_rfc3339_seconds(
+                SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(previous.until_s.unsigned_abs()),
+            );
+            return Err(failed(format!("the CA was rotated before, and the one before that is trusted until {until}")));
+        }
+        previous.remove(dir)?;
+    }
+    let number = before.current + 1;
+    let (key, certificate) = generation_files(dir, number);
+    Ca::make(&key, &certificate, grid)?;
+    let until_s = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
+    // The word that it counts comes last: before it there is the old CA alone, after it both.
+    Generations { current: number, previous: Some(Previous { number: before.current, until_s }) }.write(dir)
 }
 
 /// BLAKE3 of a public key as it will stand in a certificate (SubjectPublicKeyInfo, DER).

@@ -8,6 +8,7 @@ use common::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
+use crate::limits::Limits;
 
 /// Settings of a master. Durations read as `90s`, `1h30m`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,12 @@ pub struct Config {
     pub availability_days: u32,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
+    /// How long a certificate of a worker or user holds; it is renewed by itself once a third of that is left.
+    pub certificate_life: Interval,
+    /// A certificate that expired while the master was away can be renewed for so long after it is back.
+    pub renewal_grace: Interval,
+    /// What one peer may take of the master.
+    pub limits: Limits,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
 }
@@ -97,6 +104,9 @@ impl Default for Config {
             content_grace: seconds(60 * 60),
             availability_days: 90,
             max_blob_bytes: 64 << 30,
+            certificate_life: seconds(30 * 86_400),
+            renewal_grace: seconds(7 * 86_400),
+            limits: Limits::default(),
             record: None,
         }
     }

@@ -4,17 +4,20 @@
 //! What is not here: any rule of scheduling (that is `scheduler`), and anything that runs tasks (that is `worker`).
 
 mod authority;
+mod away;
 mod clock;
 mod config;
 mod core;
 mod http;
+mod limits;
 mod run;
 mod sessions;
 mod store;
 mod sweep;
 
 pub use config::{Config, Interval};
-pub use run::run;
+pub use limits::Limits;
+pub use run::{rotate_ca, run};
 pub use store::StoreError;
 
 use std::path::PathBuf;

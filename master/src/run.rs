@@ -7,19 +7,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::token::Role;
-use link::identity::LinkInfo;
-use link::{BlobStore, Identity, LinkError, Purpose, endpoint, files, tls};
+use link::identity::{LinkInfo, read_certificate};
+use link::{BlobStore, Identity, LinkError, Purpose, Validity, endpoint, files, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
 use uuid::Uuid;
 
 use crate::authority::Authority;
+use crate::away::Away;
 use crate::clock::Clock;
 use crate::core::{self, Handle};
-use crate::store::{Reader, Writer};
+use crate::limits::{Attempted, Counters};
+use crate::sessions::live::Live;
+use crate::store::{Reader, Standing, Writer};
 use crate::{Config, MasterError, http, sessions, sweep};
 
 /// How long the word that the master goes may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
+
+/// How often it is written down that the master is up, in minutes.
+const UP_MINUTES: u64 = 10;
 
 /// What every session needs.
 pub(crate) struct State {
@@ -30,6 +36,21 @@ pub(crate) struct State {
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
     pub(crate) metrics: PrometheusHandle,
+    pub(crate) clock: Clock,
+    pub(crate) counters: Counters,
+    pub(crate) live: Live,
+}
+
+impl State {
+    /// Notes in the audit log what was refused to whom; what happens often is counted.
+    pub(crate) fn refused(&self, who: &str, what: &'static str, subject: &str, why: &str) {
+        tracing::warn!(who, what, subject, why, "refused");
+        let (who, subject, why) = (who.to_owned(), subject.to_owned(), why.to_owned());
+        let entries = self.counters.note(self.clock.now(), Attempted { who, what, subject, why });
+        if !entries.is_empty() {
+            self.core.tell(move |core| core.audit_all(&entries));
+        }
+    }
 }
 
 /// Runs a master in `dir/master` until `shutdown` resolves. At the first start it makes the grid's CA; whenever there is
@@ -45,10 +66,11 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let mut store = Writer::open(&home)?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     let seed: [u8; 32] = store.meta("quic seed", rand::random)?;
-    let authority = Authority::open(&home, grid)?;
-    let server = authority.server()?;
+    let authority = Authority::open(&home, grid, config.certificate_life.0)?;
+    let away = Away::read(&store, clock, config.renewal_grace.span())?;
     let alpns = Purpose::ALL.map(Purpose::alpn);
-    let tls = tls::server_config(server.chain, server.key.into(), authority.certificate(), &alpns)?;
+    let tolerates = Arc::new(move |until_s, now_s| away.excuses(until_s, now_s));
+    let tls = tls::server_config(authority.server()?, &alpns, tolerates)?;
     let endpoint = endpoint::listen(config.listen, tls.clone(), seed)?;
     let listener = match config.http {
         Some(address) => Some(http::bind(address).await?),
@@ -62,7 +84,8 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let metrics = http::recorder();
     let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone())?;
     let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
-    let state = Arc::new(State { config, core, reader, blobs, authority, ca_key_hash, metrics });
+    let (counters, live) = (Counters::new(&config.limits), Live::default());
+    let state = Arc::new(State { config, core, reader, blobs, authority, ca_key_hash, metrics, clock, counters, live });
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();
@@ -70,6 +93,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
     }
     tasks.spawn(sweep::serve(state.clone()));
+    tasks.spawn(minutely(state.clone()));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone()));
     }
@@ -79,7 +103,10 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         () = &mut shutdown => {
             tracing::info!("shutting down");
             // A core that has stopped has said so where its end is looked at.
+            let repeats = state.counters.repeats(state.clock.now());
+            let _ = state.core.ask(move |core| core.audit_all(&repeats)).await;
             let _ = state.core.ask(crate::core::Core::write_experience).await;
+            let _ = state.core.ask(crate::core::Core::note_up).await;
             let endpoints = [Some(&endpoint), tunnel.as_ref()].into_iter().flatten();
             endpoints.clone().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
             tasks.shutdown().await;
@@ -96,6 +123,22 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
 async fn fallback(bound: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Option<quinn::Endpoint> {
     let listening = endpoint::listen_tcp(bound, tls, seed).await;
     listening.inspect_err(|error| tracing::warn!(%error, "whoever cannot use UDP cannot reach this master")).ok()
+}
+
+/// What is written down now and then while the master runs.
+async fn minutely(state: Arc<State>) {
+    let mut minutes = tokio::time::interval(Duration::from_secs(60));
+    minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    for minute in 0u64.. {
+        minutes.tick().await;
+        let repeats = state.counters.repeats(state.clock.now());
+        if !repeats.is_empty() {
+            state.core.tell(move |core| core.audit_all(&repeats));
+        }
+        if minute % UP_MINUTES == 0 {
+            state.core.tell(crate::core::Core::note_up);
+        }
+    }
 }
 
 fn core_result(
@@ -137,7 +180,9 @@ fn write_addresses(home: &Path, address: &str, http: Option<&tokio::net::TcpList
     Ok(write("address", format!("{address}\n"))?)
 }
 
-/// Sees to it that whoever may read the master's directory can administer it.
+/// Sees to it that whoever may read the master's directory can administer it: also where that identity was not used for so
+/// long that it has expired, or comes from a CA that gives way to another. An identity of another grid is left alone, and
+/// so is one that was revoked.
 fn admit_local_admin(
     dir: &Path,
     authority: &Authority,
@@ -145,22 +190,64 @@ fn admit_local_admin(
     clock: Clock,
     address: &str,
 ) -> Result<(), MasterError> {
-    let link = LinkInfo { master: address.to_owned(), name: "admin".to_owned(), role: Role::Admin };
-    let identity = match Identity::load(dir) {
-        Ok(known) if known.ca != *authority.certificate() => return Ok(()),
-        Ok(known) if known.link.role == Role::Admin && known.link.master != address => {
-            Identity { link: LinkInfo { master: address.to_owned(), ..known.link.clone() }, ..known }
-        }
-        Ok(_) => return Ok(()),
+    let known = match Identity::load(dir) {
+        Ok(known) => known,
         Err(LinkError::NoIdentity { .. }) => {
             let enter = |key_hash| {
                 let peer = store.add_peer(Role::Admin, "admin", key_hash, clock.now())?;
+                store.peer_expires(peer.id, authority.expiry())?;
                 store.commit()?;
-                Ok(peer.id)
+                Ok((peer.id, peer.name))
             };
-            authority.local_identity(link, enter)?
+            let link = LinkInfo { master: address.to_owned(), name: "admin".to_owned(), role: Role::Admin };
+            return Ok(authority.local_identity(link, enter)?.save(dir)?);
         }
         Err(other) => return Err(other.into()),
     };
-    Ok(identity.save(dir)?)
+    let (name, key_hash) = read_certificate(&known.certificate)?;
+    if name.grid != authority.grid() || known.link.role != Role::Admin {
+        return Ok(());
+    }
+    let link = LinkInfo { master: address.to_owned(), ..known.link.clone() };
+    let due = Validity::of(&known.certificate)?.is_due(link::renewal::now_s());
+    if (due || known.ca != *authority.certificate()) && matches!(store.standing(name.id, key_hash)?, Standing::In(_)) {
+        let enter = |key_hash| {
+            store.renew_peer(name.id, key_hash, authority.expiry())?;
+            store.commit()?;
+            Ok((name.id, known.link.name.clone()))
+        };
+        return Ok(authority.local_identity(link, enter)?.replace(dir)?);
+    }
+    if known.link.master != address {
+        Identity { link, ..known }.replace(dir)?;
+    }
+    Ok(())
+}
+
+/// Makes a new CA for the grid in `dir/master`, whose master must not run. It issues every certificate from the next start
+/// on; the present one stays trusted for `overlap`.
+///
+/// # Errors
+/// If a master runs there, there is no grid, or the CA was rotated before and the one before that is still trusted.
+pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
+    let home = dir.join("master");
+    if !home.join("ca.der").exists() && !home.join("ca.toml").exists() {
+        return Err(MasterError::Authority(format!("there is no CA in {}", home.display())));
+    }
+    let _lock = lock(&home)?;
+    let mut store = Writer::open(&home)?;
+    let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
+    crate::authority::rotate(&home, grid, overlap)?;
+    let now = Clock::start().now();
+    store.add_audit(&crate::store::Entry {
+        at: now,
+        who: "this machine".to_owned(),
+        what: "rotate-ca",
+        subject: "the CA".to_owned(),
+        allowed: true,
+        why: format!("the one before is trusted for {} more", humantime::format_duration(overlap)),
+        count: 1,
+    })?;
+    store.commit()?;
+    Ok(())
 }

@@ -5,6 +5,10 @@
 
 #[path = "sessions/availability.rs"]
 mod availability;
+#[path = "sessions/identity.rs"]
+mod identity;
+#[path = "sessions/limits.rs"]
+mod limits;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +38,8 @@ struct Master {
     dir: tempfile::TempDir,
     content_grace: Duration,
     record: Option<PathBuf>,
+    /// What is set otherwise than usual.
+    settings: fn(&mut Config),
     running: Option<Running>,
 }
 
@@ -45,16 +51,30 @@ impl Master {
             dir: tempfile::tempdir().unwrap(),
             content_grace: Duration::from_secs(3_600),
             record: None,
+            settings: |_| (),
             running: None,
         };
         master.again().await;
         master
     }
 
+    /// The same, with other settings. The first start was with the usual ones.
+    async fn with(settings: fn(&mut Config)) -> Self {
+        let mut master = Self::start().await;
+        master.restart_with(settings).await;
+        master
+    }
+
+    async fn restart_with(&mut self, settings: fn(&mut Config)) {
+        self.settings = settings;
+        self.stop().await;
+        self.again().await;
+    }
+
     /// Starts it on what lies in its directory.
     async fn again(&mut self) {
         let interval = |ms| Interval(Duration::from_millis(ms));
-        let config = Config {
+        let mut config = Config {
             listen: "127.0.0.1:0".parse().unwrap(),
             http: None,
             heartbeat: interval(200),
@@ -64,6 +84,7 @@ impl Master {
             record: self.record.clone(),
             ..Config::default()
         };
+        (self.settings)(&mut config);
         let address = self.dir.path().join("master/address");
         let _ = std::fs::remove_file(&address);
         let (stop, stopped) = oneshot::channel::<()>();

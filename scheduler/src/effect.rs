@@ -222,6 +222,8 @@ pub enum EndReason {
         /// For which job.
         by: JobId,
     },
+    /// Its host is let in no more.
+    Revoked,
 }
 
 /// Why tasks are cancelled.
@@ -314,6 +316,7 @@ impl fmt::Display for EndReason {
                     "ran for {elapsed}, which is beyond its estimate of {estimate}; killed to make room for job {by}"
                 )
             }
+            EndReason::Revoked => write!(f, "its host was revoked"),
         }
     }
 }

@@ -149,6 +149,11 @@ pub enum Event {
     },
     /// The time that [`crate::Scheduler::next_wakeup`] named has come.
     Tick,
+    /// The host is let in no more: nothing of it counts from now on.
+    HostRevoked {
+        /// Which host.
+        host: HostId,
+    },
 }
 
 /// What of a job concerns the scheduler.

@@ -154,10 +154,10 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn on_host_left(&mut self, id: HostId, fx: &mut Vec<Effect>) {
+    pub(crate) fn on_host_left(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.get(id) else { return };
         host.presence = Presence::Left;
-        self.bury(id, &EndReason::HostLeft, fx);
+        self.bury(id, why, fx);
     }
 
     pub(crate) fn on_host_drained(&mut self, id: HostId, draining: bool) {

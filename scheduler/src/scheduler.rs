@@ -2,7 +2,7 @@
 
 use common::{HostId, Incarnation, Time};
 
-use crate::effect::Effect;
+use crate::effect::{Effect, EndReason};
 use crate::event::Event;
 use crate::foresight::Foresight;
 use crate::host::Hosts;
@@ -78,7 +78,8 @@ impl Scheduler {
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),
-            Event::HostLeft { host } => self.on_host_left(host, fx),
+            Event::HostLeft { host } => self.on_host_left(host, &EndReason::HostLeft, fx),
+            Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),
             Event::HostDrained { host } => self.on_host_drained(host, true),
             Event::HostUndrained { host } => self.on_host_drained(host, false),
             Event::AttemptEnded { host, attempt, outcome, ran } => {

@@ -7,4 +7,4 @@ mod grid;
 mod process;
 
 pub use grid::{Grid, WorkerSetup};
-pub use process::{Output, Started, alive_with, build_release, clean, eventually, program};
+pub use process::{Output, Started, alive_with, build_release, clean, eventually, program, resident};

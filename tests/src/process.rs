@@ -223,3 +223,11 @@ pub fn build_release() {
     }
     assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
 }
+
+/// The memory that a process has in use, in bytes; none of it where the process is gone.
+pub fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
+}

@@ -1,14 +1,15 @@
 //! The connection to the master: made again for ever, with one control stream for messages and streams of their own for
 //! content. What is said and done is decided elsewhere ([`crate::worker`]).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::wire::RefusalCode;
 use common::wire::stream::Open;
-use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::worker::{Delivery, INSTANCE_SINCE, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span};
-use link::{Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Way};
+use link::{Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity, Way};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -19,6 +20,10 @@ use crate::spool::blobs::Blobs;
 const WELCOME: Duration = Duration::from_secs(10);
 /// A session that lasted this long was a good one: after it, connecting begins with short pauses again.
 const STEADY: Duration = Duration::from_secs(5);
+/// How often to look whether it is time to renew the certificate.
+const RENEWAL_LOOK: Duration = Duration::from_secs(3_600);
+/// How long to wait before a renewal is tried again.
+const RENEWAL_RETRY: Duration = Duration::from_secs(300);
 /// How many uploads run at a time.
 const UPLOADS: usize = 4;
 /// The most completions in a message.
@@ -60,17 +65,21 @@ pub(crate) struct Again {
     pub(crate) udp_every: Duration,
 }
 
-/// Keeps a connection for ever; ends only if the master refuses this worker for good, or nobody listens.
+/// Keeps a connection for ever; ends only if the master refuses this worker for good, or nobody listens. An identity that
+/// lies in `home` is renewed there in time.
 pub(crate) async fn keep<T: From<Session> + Send + 'static>(
-    identity: Identity,
+    mut identity: Identity,
+    home: PathBuf,
     mut again: Again,
     blobs: Arc<Blobs>,
     tell: UnboundedSender<T>,
     current: watch::Sender<Option<Connection>>,
 ) {
     let mut welcomed = false;
+    let run = link::identity::draw_run();
+    let mut papers = Papers { home: Identity::exists(&home).then_some(home), run };
     while !tell.is_closed() {
-        let result = converse(&identity, &blobs, &tell, &current, &mut welcomed, &mut again).await;
+        let result = converse(&mut identity, &mut papers, &blobs, &tell, &current, &mut welcomed, &mut again).await;
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
@@ -109,15 +118,57 @@ fn is_final(error: &LinkError, welcomed: bool) -> bool {
     }
 }
 
+/// What a worker shows beside its certificate.
+struct Papers {
+    /// Where its identity lies, if it lies anywhere.
+    home: Option<PathBuf>,
+    /// The number of this run.
+    run: uuid::Uuid,
+}
+
+impl Papers {
+    /// The identity as it is to be used for the next connection, renewed where it is time to.
+    async fn freshen(&self, identity: &mut Identity) -> Result<(), LinkError> {
+        if let Some(home) = &self.home {
+            *identity = link::renewal::fresh(home, Purpose::Worker).await?;
+        }
+        Ok(())
+    }
+
+    /// Renews the identity over a connection that lasts, whenever it is time to. Never ends.
+    async fn keep_fresh(&self, connection: &Connection, identity: &mut Identity) {
+        let Some(home) = &self.home else { return std::future::pending().await };
+        loop {
+            let due = Validity::of(&identity.certificate).is_ok_and(|v| v.is_due(link::renewal::now_s()));
+            let mut pause = RENEWAL_LOOK;
+            if due {
+                match link::renewal::renew_in_place(home, connection, identity).await {
+                    Ok(renewed) => {
+                        tracing::info!("the certificate was renewed");
+                        *identity = renewed;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the certificate could not be renewed yet");
+                        pause = RENEWAL_RETRY;
+                    }
+                }
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
 /// One connection, from its beginning to its end.
 async fn converse<T: From<Session> + Send + 'static>(
-    identity: &Identity,
+    identity: &mut Identity,
+    papers: &mut Papers,
     blobs: &Arc<Blobs>,
     tell: &UnboundedSender<T>,
     current: &watch::Sender<Option<Connection>>,
     welcomed: &mut bool,
     again: &mut Again,
 ) -> Result<Next, LinkError> {
+    papers.freshen(identity).await?;
     let connection = link::connect(identity, Purpose::Worker).await?;
     let mut control = connection.open(&Open::Control).await?;
     // Outputs on their way must not hold up heartbeats.
@@ -132,8 +183,11 @@ async fn converse<T: From<Session> + Send + 'static>(
     let welcome =
         welcome.await.map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
     let heartbeat = match &welcome {
-        ToWorker::Welcome { host, name, heartbeat, .. } => {
+        ToWorker::Welcome { host, name, heartbeat, version, .. } => {
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
+            if *version >= INSTANCE_SINCE {
+                control.tx.send(&ToMaster::Instance(papers.run)).await?;
+            }
             *heartbeat
         }
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
@@ -142,18 +196,24 @@ async fn converse<T: From<Session> + Send + 'static>(
     *welcomed = true;
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
-    let (carrier, way) = (connection.clone(), connection.way());
+    let asker = Asker::of(identity)?;
     let (outbox, letters) = mpsc::unbounded_channel();
-    let uplink = Uplink { connection, outbox, uploads: Arc::new(Semaphore::new(UPLOADS)), blobs: Arc::clone(blobs) };
+    let uplink = Uplink {
+        connection: connection.clone(),
+        outbox,
+        uploads: Arc::new(Semaphore::new(UPLOADS)),
+        blobs: Arc::clone(blobs),
+    };
     let _ = tell.send(Session::Up(uplink, heartbeat).into());
     let _ = tell.send(Session::Said(welcome).into());
     let Channel { tx, rx } = control;
     let end = tokio::select! {
         end = hear(rx, tell) => end.map(|()| Next::End),
         end = speak(tx, letters) => end.map(|()| Next::End),
-        () = udp_is_back(identity, way, again.udp_every) => {
+        () = papers.keep_fresh(&connection, identity) => Ok(Next::End),
+        () = udp_is_back(&asker, connection.way(), again.udp_every) => {
             tracing::info!("UDP gets through: connecting anew");
-            carrier.close("UDP gets through").await;
+            connection.close("UDP gets through").await;
             Ok(Next::Udp)
         }
     };
@@ -166,13 +226,13 @@ async fn converse<T: From<Session> + Send + 'static>(
 }
 
 /// Resolves once a master that is reached over TCP answers over UDP.
-async fn udp_is_back(identity: &Identity, way: Way, every: Duration) {
+async fn udp_is_back(asker: &Asker, way: Way, every: Duration) {
     if way == Way::Udp {
         return std::future::pending().await;
     }
     loop {
         tokio::time::sleep(every).await;
-        match link::probe(identity, Way::Udp).await {
+        match asker.probe(Way::Udp).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%error, "still over TCP"),
         }

@@ -158,7 +158,7 @@ pub async fn run(
     }
     let link = identity.link.clone();
     let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
-    let session = session::keep(identity, config.again(), blobs, tell.clone(), current);
+    let session = session::keep(identity, dir.join("identity"), config.again(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let look_every = config.look_every();
     let book = Book::open(&dir, look_every.into(), config.record_limit);

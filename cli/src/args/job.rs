@@ -109,6 +109,18 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         /// Which job
         job: OneJob,
     },
+    /// Let another user look at jobs and fetch their results; changing them stays yours
+    #[command(after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end")]
+    Share {
+        /// Which: 7, 1-10, 1,3,5-8, all, last
+        jobs: Jobs,
+        /// The other user's name, as `deskgrid login` answered there
+        #[arg(long, value_name = "NAME")]
+        with: String,
+        /// End the sharing
+        #[arg(long)]
+        end: bool,
+    },
     /// Remove settled jobs with their results from the master
     #[command(after_help = "Examples:\n  deskgrid job forget 7\n  deskgrid job forget 1-20")]
     Forget {

@@ -16,7 +16,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use job::{JobCommand, TaskCommand};
-pub(crate) use serve::{Enrol, HostCommand, MasterCommand, TokenCommand, WorkerCommand};
+pub(crate) use serve::{Enrol, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand};
 pub(crate) use submit::SubmitArgs;
 pub(crate) use trace::TraceCommand;
 
@@ -105,6 +105,12 @@ only the picture stays.")]
     /// Make, list and revoke the tokens with which machines join
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Who has joined; let them in, or out for good
+    #[command(subcommand)]
+    Identity(IdentityCommand),
+    /// The audit log: who came in, who did not and why, and what admins changed; admins only
+    #[command(after_help = "Examples:\n  deskgrid audit\n  deskgrid --output json audit --last 1000")]
+    Audit(serve::AuditArgs),
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
 Example:

@@ -48,6 +48,13 @@ commands with the same --dir on this machine may do everything at once.")]
         #[arg(long, value_name = "DUR")]
         timeout: Option<Dur>,
     },
+    /// Make a new CA; the present one is trusted until every machine has renewed its certificate. Stop the master first
+    #[command(after_help = "Examples:\n  deskgrid master rotate-ca\n  deskgrid master rotate-ca --overlap 90d")]
+    RotateCa {
+        /// For how long the present CA is still trusted: longer than any machine is switched off
+        #[arg(long, value_name = "DUR", default_value = "45d")]
+        overlap: Dur,
+    },
 }
 
 /// `deskgrid master start`.
@@ -251,6 +258,9 @@ Examples:
         /// What to call it in lists and logs
         #[arg(long, value_name = "NAME", default_value = "")]
         name: String,
+        /// Who joins with it is let in only after `deskgrid identity approve NAME`
+        #[arg(long)]
+        approve: bool,
     },
     /// Every token, without its secret
     #[command(after_help = "Example:\n  deskgrid token list")]
@@ -281,10 +291,46 @@ pub(crate) enum HostCommand {
         /// Its name, or host-N
         host: String,
     },
+    /// Let a host in no more, for good: its connection is closed, and what it holds runs elsewhere
+    #[command(after_help = "Example:\n  deskgrid host revoke desk-3")]
+    Revoke {
+        /// Its name, or host-N
+        host: String,
+    },
     /// Give a drained host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]
     Resume {
         /// Its name, or host-N
         host: String,
     },
+}
+
+/// `deskgrid identity`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdentityCommand {
+    /// Everybody who has joined, with when their certificate expires; admins only
+    #[command(after_help = "Examples:\n  deskgrid identity list\n  deskgrid --output json identity list")]
+    List,
+    /// Let somebody in who joined with a token made with --approve; admins only
+    #[command(after_help = "Example:\n  deskgrid identity approve desk-3")]
+    Approve {
+        /// The name that `identity list` shows
+        name: String,
+    },
+    /// Let somebody in no more, for good, and close their connections; admins only
+    #[command(
+        after_help = "Example:\n  deskgrid identity revoke ann\nThe jobs of a user stay; cancel them if they are not to run."
+    )]
+    Revoke {
+        /// The name that `identity list` shows
+        name: String,
+    },
+}
+
+/// `deskgrid audit`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AuditArgs {
+    /// How many entries, the newest
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub last: u32,
 }

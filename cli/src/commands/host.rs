@@ -17,11 +17,19 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
     match command {
         HostCommand::List => list(context, &session).await?,
         HostCommand::Info { host } => one(context, &session, Request::Hosts { names: vec![host] }).await?,
+        HostCommand::Revoke { host } => revoke(context, &session, host).await?,
         HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
     session.close().await;
     Ok(Exit::Well)
+}
+
+/// The identity has the host's name.
+async fn revoke(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
+    let named = session.hosts(&Request::Hosts { names: vec![host.clone()] }).await?;
+    let name = named.into_iter().next().map_or(host, |view| view.facts.name);
+    super::identity::judge(context, session, &Request::Revoke { name }).await
 }
 
 async fn list(context: &Context, session: &Session) -> Result<(), Failure> {

@@ -41,6 +41,19 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         }
         JobCommand::Explain { job } => explain(context, &session, job).await?,
         JobCommand::Predict { job } => predict(context, &session, job).await?,
+        JobCommand::Share { jobs, with, end } => {
+            let request = Request::Share { jobs: jobs.selector, user: with, on: !end };
+            let shared = session.changed(&request).await?;
+            let text = || {
+                shared
+                    .iter()
+                    .map(|(job, _)| format!("job {job}: {}\n", if end { "not shared" } else { "shared" }))
+                    .collect()
+            };
+            context.out.show(&json::Changed::from(&shared[..]), text, || {
+                shared.iter().map(|(job, _)| job.to_string()).collect()
+            })?;
+        }
         JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
     session.close().await;

@@ -44,6 +44,28 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
     Ok(Exit::Well)
 }
 
+/// A master runs on Linux only.
+#[cfg(windows)]
+pub(super) fn rotate_ca(_: &Context, _: Dur) -> Result<Exit, Failure> {
+    Err(Failure::usage("this program was built for Windows, without the master", "run it where the master runs"))
+}
+
+/// Makes a new CA.
+#[cfg(not(windows))]
+pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Rotated {
+        overlap_s: f64,
+    }
+    master::rotate_ca(context.state.root(), overlap.0)?;
+    let text = || {
+        let span = humantime::format_duration(overlap.0);
+        format!("there is a new CA; the one before is trusted for {span} more. Start the master again.\n")
+    };
+    context.out.show(&Rotated { overlap_s: overlap.0.as_secs_f64() }, text, Vec::new)?;
+    Ok(Exit::Well)
+}
+
 /// Returns once the master answers.
 pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit, Failure> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.0));

@@ -4,6 +4,7 @@ mod cat;
 mod doctor;
 mod fetch;
 mod host;
+mod identity;
 mod job;
 mod joblog;
 mod login;
@@ -93,6 +94,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
         #[cfg(windows)]
         Command::Worker(WorkerCommand::Service(args)) => scm::run(context, args),
+        Command::Master(MasterCommand::RotateCa { overlap }) => master::rotate_ca(context, overlap),
+        Command::Identity(command) => identity::run(context, command).await,
+        Command::Audit(args) => identity::audit(context, &args).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,

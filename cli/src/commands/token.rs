@@ -16,8 +16,12 @@ use crate::session::Session;
 pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
-        TokenCommand::Create { role, ttl, uses, name } => {
-            let request = Request::TokenCreate { role, ttl: ttl.span(), uses, name };
+        TokenCommand::Create { role, ttl, uses, name, approve } => {
+            let ttl = ttl.span();
+            let request = match approve {
+                false => Request::TokenCreate { role, ttl, uses, name },
+                true => Request::TokenForApproval { role, ttl, uses, name },
+            };
             create(context, &session, &request).await?;
         }
         TokenCommand::List => list(context, &session, &Request::TokenList).await?,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Refusal, Versions};
 use crate::content::BlobRef;
+use crate::identity::{AuditView, IdentityView};
 use crate::ids::{HostId, Incarnation, JobId, RequestId};
 use crate::job::JobSpec;
 use crate::selector::Selector;
@@ -130,6 +131,47 @@ pub enum Request {
         /// Until then.
         until: Time,
     },
+    /// As `TokenCreate`; who joins with the token is let in once an admin has approved.
+    TokenForApproval {
+        /// What its holder becomes.
+        role: Role,
+        /// For how long it works.
+        ttl: Span,
+        /// How often it works.
+        uses: u32,
+        /// For lists and logs.
+        name: String,
+    },
+    /// Who has joined. Answered by [`Reply::Identities`]. Admins only.
+    Identities {
+        /// Only these; empty: all.
+        names: Vec<String>,
+    },
+    /// Lets somebody in who waits for it. Answered by [`Reply::Identities`]. Admins only.
+    Approve {
+        /// Whom.
+        name: String,
+    },
+    /// Lets somebody in no more, closes their connections, and has what a host held run elsewhere. For good. Answered by
+    /// [`Reply::Identities`]. Admins only.
+    Revoke {
+        /// Whom.
+        name: String,
+    },
+    /// Lets another user look at jobs and take their results, or ends that. Answered by [`Reply::Changed`].
+    Share {
+        /// Which jobs.
+        jobs: Selector,
+        /// With whom.
+        user: String,
+        /// Whether to share or to end it.
+        on: bool,
+    },
+    /// The newest entries of the audit log. Answered by [`Reply::Audit`], the oldest first. Admins only.
+    Audit {
+        /// So many at most.
+        most: u32,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -188,6 +230,10 @@ pub enum Reply {
     Tokens(Vec<TokenView>),
     /// To `Availability`: some of what is recorded of a host; more may follow.
     Availability(AvailabilityView),
+    /// Some of those who have joined; more may follow.
+    Identities(Vec<IdentityView>),
+    /// Some of the audit log; more may follow.
+    Audit(Vec<AuditView>),
 }
 
 /// How people may name a host: its name, or `host-N`.

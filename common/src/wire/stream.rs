@@ -25,6 +25,11 @@ pub enum Open {
     },
     /// Content that the opener has.
     Put(BlobRef),
+    /// The opener wants a new certificate, for a new key. Answered by an [`EnrolReply`](super::enrol::EnrolReply).
+    Renew {
+        /// A certificate signing request (DER). Only its public key, and the proof that the opener holds it, count.
+        csr: Vec<u8>,
+    },
 }
 
 /// Answer to [`Open::Get`].

@@ -1,6 +1,7 @@
 //! Between a worker and its master, on the control stream.
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{Refusal, Versions};
 use crate::attempt::{Completion, Held};
@@ -14,6 +15,8 @@ use crate::time::Span;
 
 /// The version since which workers say how their hosts were available.
 pub const RECORDS_SINCE: u16 = 2;
+/// The version since which workers say which run of theirs is speaking.
+pub const INSTANCE_SINCE: u16 = 3;
 /// The most stretches in a message.
 pub const MAX_STRETCHES: usize = 1_000;
 
@@ -71,6 +74,10 @@ pub enum ToMaster {
         /// None before the end of the one before.
         stretches: Vec<Stretch>,
     },
+    /// Which run of the worker this is: a number that it drew when it was started. One that comes back after another has
+    /// taken its place shows that two workers use one identity. Comes after the welcome; from version
+    /// [`INSTANCE_SINCE`] on.
+    Instance(Uuid),
 }
 
 /// A completion on its way.

@@ -16,7 +16,9 @@ fn end_state(why: &EndReason) -> AttemptState {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
         EndReason::Delivered(Outcome::Stopped) => AttemptState::Killed,
         EndReason::Delivered(_) => AttemptState::Failed,
-        EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft => AttemptState::Lost,
+        EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft | EndReason::Revoked => {
+            AttemptState::Lost
+        }
         EndReason::Outrun(_) | EndReason::Cancelled(_) | EndReason::Returned | EndReason::Policed { .. } => {
             AttemptState::Killed
         }

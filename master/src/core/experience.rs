@@ -55,3 +55,16 @@ impl Core {
         }
     }
 }
+
+impl Core {
+    /// Writes down that the master is up.
+    pub(crate) fn note_up(&mut self) -> Result<(), StoreError> {
+        let now = self.now.0.to_le_bytes();
+        self.store.set_meta("up", &now)
+    }
+}
+
+/// What [`Core::note_up`] has written.
+pub(crate) fn note_of(bytes: Vec<u8>) -> Option<Time> {
+    bytes.try_into().ok().map(|bytes| Time(u64::from_le_bytes(bytes)))
+}

@@ -1,15 +1,18 @@
 //! Hosts: their sessions, what their workers say, and what can be shown of them.
 
+use std::collections::VecDeque;
+
 use common::attempt::Held;
 use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
+use common::wire::{Refusal, RefusalCode};
 use common::{HostId, Span, Time};
 use scheduler::Event;
 use scheduler::experience::Habit;
-use tokio::sync::mpsc::UnboundedSender;
+use uuid::Uuid;
 
-use super::{Core, HostMail};
+use super::{Core, HostMail, Outbox};
 use crate::store::{RestoredHost, StoreError};
 
 /// Tells the sessions of one host apart.
@@ -20,7 +23,7 @@ pub(crate) struct SessionId(pub(crate) u64);
 pub(super) struct Host {
     pub(super) name: String,
     facts: Option<HostFacts>,
-    session: Option<(SessionId, UnboundedSender<ToWorker>)>,
+    session: Option<(SessionId, Outbox)>,
     draining: bool,
     /// Since when this process has known it.
     known: Time,
@@ -29,6 +32,38 @@ pub(super) struct Host {
     cpu: Option<f32>,
     finished: u64,
     lost: u64,
+    /// Whether it is let in no more.
+    revoked: bool,
+    /// Which runs of its worker were there.
+    runs: Runs,
+}
+
+/// The runs of a host's worker, as each names itself.
+#[derive(Debug, Default)]
+struct Runs {
+    /// The one that is there, or was last.
+    current: Option<Uuid>,
+    /// Some before it, the oldest first.
+    before: VecDeque<Uuid>,
+}
+
+/// So many earlier runs of a worker are remembered.
+const RUNS: usize = 32;
+
+impl Runs {
+    /// A run is there. False if another has taken its place before: then two use one identity.
+    fn enter(&mut self, run: Uuid) -> bool {
+        if self.before.contains(&run) {
+            return false;
+        }
+        if let Some(before) = self.current.replace(run).filter(|before| *before != run) {
+            self.before.push_back(before);
+            if self.before.len() > RUNS {
+                self.before.pop_front();
+            }
+        }
+        true
+    }
 }
 
 /// A worker that has said hello.
@@ -40,7 +75,7 @@ pub(crate) struct Connected {
     /// This session.
     pub(crate) session: SessionId,
     /// Where messages for it go. Dropping it ends the session.
-    pub(crate) outbox: UnboundedSender<ToWorker>,
+    pub(crate) outbox: Outbox,
     /// The version that both speak.
     pub(crate) version: u16,
     /// How often it is to report.
@@ -56,13 +91,14 @@ pub(crate) struct Connected {
 impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
-        Self { name, facts, session, draining: false, known: now, heard, cpu, finished: 0, lost: 0 }
+        let (revoked, runs) = (false, Runs::default());
+        Self { name, facts, session, draining: false, known: now, heard, cpu, finished: 0, lost: 0, revoked, runs }
     }
 }
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
-        let RestoredHost { id, name, facts, draining, finished, lost, heard } = restored;
+        let RestoredHost { id, name, facts, draining, finished, lost, heard, revoked } = restored;
         let known = facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
@@ -70,8 +106,11 @@ impl Core {
             habit: Habit::default(),
         });
         let offers = facts.as_ref().map(HostFacts::offers);
-        let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
+        let host = Host { facts, draining, finished, lost, heard, revoked, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
+        if revoked {
+            return Ok(());
+        }
         known.map_or(Ok(()), |known| self.step(known))?;
         offers.map_or(Ok(()), |offers| self.step(Event::HostOffers { host: id, offers }))?;
         if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }
@@ -79,6 +118,9 @@ impl Core {
 
     /// A worker said hello. An earlier session of the same host ends.
     pub(crate) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
+        if self.is_revoked(connected.host) {
+            return Ok(());
+        }
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let (slots, speed, offers) = (facts.slots, facts.speed, facts.offers());
@@ -101,6 +143,24 @@ impl Core {
         let welcome = ToWorker::Welcome { version, host: id, name, incarnation, heartbeat, abandon };
         self.mail(id).welcome = Some(welcome);
         Ok(())
+    }
+
+    /// A run of a host's worker says which one it is. Gives the answer to one that another has replaced before.
+    pub(crate) fn on_instance(&mut self, id: HostId, session: SessionId, run: Uuid) -> Result<(), StoreError> {
+        let Some(host) = self.hosts.get_mut(&id).filter(|h| h.session.as_ref().is_some_and(|(s, _)| *s == session))
+        else {
+            return Ok(());
+        };
+        if host.runs.enter(run) {
+            return Ok(());
+        }
+        let name = host.name.clone();
+        tracing::warn!(host = name, "two workers use one identity: the one that was replaced before is sent away");
+        let why = format!("another worker has the identity of {name}, too");
+        let hint = "was this PC's disk copied? join again with a token of its own: deskgrid worker start --rejoin \
+                    --master HOST:PORT --join TOKEN";
+        self.mail(id).refuse = Some(Refusal::new(RefusalCode::Conflict, &why, hint));
+        self.audit(&name, "clone", "its identity", Err(&why))
     }
 
     /// A session ended. If the host has another one by now, that changes nothing.
@@ -129,9 +189,23 @@ impl Core {
         self.step(event)
     }
 
+    pub(super) fn is_revoked(&self, id: HostId) -> bool {
+        self.hosts.get(&id).is_some_and(|host| host.revoked)
+    }
+
+    /// A host is let in no more: what it holds is to run elsewhere, and what it still says does not count.
+    pub(super) fn on_revoked(&mut self, id: HostId) -> Result<(), StoreError> {
+        // Its session stays until whoever revokes closes the connection, with the reason.
+        if let Some(host) = self.hosts.get_mut(&id) {
+            host.revoked = true;
+        }
+        self.mail.remove(&id);
+        self.step(Event::HostRevoked { host: id })
+    }
+
     pub(super) fn is_current(&self, id: HostId, session: SessionId) -> bool {
         let current = self.hosts.get(&id).and_then(|host| host.session.as_ref());
-        current.is_some_and(|(current, _)| *current == session)
+        current.is_some_and(|(current, _)| *current == session) && !self.is_revoked(id)
     }
 
     /// A heartbeat; it wants an answer.
@@ -152,6 +226,9 @@ impl Core {
     /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the other, after the
     /// commit.
     pub(crate) fn on_delivery(&mut self, host: HostId, delivery: Delivery) -> Result<(), StoreError> {
+        if self.is_revoked(host) {
+            return Ok(());
+        }
         let Delivery { completion, ago } = delivery;
         let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
         self.delivered = Some((completion, self.now - ago));
@@ -239,7 +316,10 @@ impl Core {
             id,
             facts: HostFacts { name: host.name.clone(), ..facts },
             state: status.as_ref().map_or(HostState::Lost, |s| s.state),
-            reason: status.as_ref().map_or_else(never, |s| s.reason.clone()),
+            reason: match host.revoked {
+                true => Some("its identity was revoked".to_owned()),
+                false => status.as_ref().map_or_else(never, |s| s.reason.clone()),
+            },
             since: status.as_ref().map_or(host.known, |s| s.since),
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),
@@ -259,9 +339,13 @@ impl Core {
     pub(super) fn send(&mut self, id: HostId, mail: HostMail) {
         let Some((_, outbox)) = self.hosts.get(&id).and_then(|host| host.session.as_ref()) else { return };
         for message in mail.messages() {
-            // A session that is going away takes nothing; what was in the message is settled when the worker is back.
-            let _ = outbox.send(message);
+            outbox.send(message);
         }
+    }
+
+    /// Leaves out of a host's view what belongs to others than this user.
+    pub(crate) fn only_own(&self, view: &mut HostView, user: &str) {
+        view.attempts.retain(|attempt| self.is_of(attempt.task.job, user));
     }
 
     /// How many hosts are in each state.

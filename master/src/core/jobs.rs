@@ -15,7 +15,7 @@ use scheduler::Event;
 use scheduler::event::Bag;
 
 use super::Core;
-use crate::store::{JobRow, NewJob, StoreError};
+use crate::store::{JobRow, NewJob, Requested, StoreError};
 
 /// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
 const FORECASTS: usize = 32;
@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
     pub(super) reason: Option<String>,
     user: String,
+    /// Bytes of its spec.
+    bytes: u64,
     submitted: Time,
     started: Option<Time>,
     predicted_makespan: Option<Span>,
@@ -96,8 +98,11 @@ impl Core {
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
         let body = postcard::to_stdvec(&spec).map_err(|e| StoreError::Content(e.to_string()))?;
         let body_hash = *blake3::hash(&body).as_bytes();
-        if let Some((job, before)) = self.store.job_of_request(request)? {
-            return Ok(if before == body_hash {
+        if let Some(Requested { job, body_hash: before, user: whose }) = self.store.job_of_request(request)? {
+            return Ok(if whose != user {
+                let what = format!("request {request} was used by somebody else");
+                Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
+            } else if before == body_hash {
                 Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job) })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
@@ -110,13 +115,50 @@ impl Core {
         if dry_run {
             return Ok(Ok(Submitted { job: None, again: false, predicted: None }));
         }
+        if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
+            return Ok(Err(refusal));
+        }
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
         let bag = Bag::new(spec.tasks.ids.clone(), spec.rules.clone());
-        self.jobs.insert(job, Job::new(spec, user.to_owned(), self.now));
+        self.enter(job, Job::new(spec, user.to_owned(), body.len() as u64, self.now));
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
         Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job) }))
+    }
+
+    /// Why a user has to wait before another job of so many bytes is taken, if so.
+    fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
+        let limits = &self.limits;
+        let (jobs, open) = self.open_of.get(user).copied().unwrap_or_default();
+        let what = if jobs >= limits.open_jobs_per_user {
+            format!("{user} has {jobs} jobs that are not settled, which is as many as this master takes of one user")
+        } else if open.saturating_add(bytes) > limits.open_spec_bytes_per_user {
+            let most = limits.open_spec_bytes_per_user;
+            format!("{user}'s unsettled jobs would take {} bytes of the {most} of one user", open.saturating_add(bytes))
+        } else {
+            return None;
+        };
+        let hint = "wait for some to be settled or cancel some, or put many tasks into one job";
+        Some(Refusal::new(RefusalCode::Conflict, what, hint))
+    }
+
+    /// Keeps a job in memory while it is not settled.
+    fn enter(&mut self, id: JobId, job: Job) {
+        let (jobs, bytes) = self.open_of.entry(job.user.clone()).or_default();
+        (*jobs, *bytes) = (*jobs + 1, bytes.saturating_add(job.bytes));
+        self.jobs.insert(id, job);
+    }
+
+    /// A job is settled.
+    pub(super) fn leave(&mut self, id: JobId) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        if let Some((jobs, bytes)) = self.open_of.get_mut(&job.user) {
+            (*jobs, *bytes) = (jobs.saturating_sub(1), bytes.saturating_sub(job.bytes));
+            if *jobs == 0 {
+                self.open_of.remove(&job.user);
+            }
+        }
     }
 
     /// The content of an input that is not here, if there is any.
@@ -149,9 +191,9 @@ impl Core {
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
-            ..Job::new(restored.spec, view.user, view.submitted)
+            ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
-        self.jobs.insert(job, entry);
+        self.enter(job, entry);
         self.step(Event::JobRestored { job, bag, progress: Box::new(restored.progress) })
     }
 
@@ -212,14 +254,21 @@ impl Core {
         Ok(bytes)
     }
 
+    /// Whether an unsettled job is this user's.
+    pub(super) fn is_of(&self, job: JobId, user: &str) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.user == user)
+    }
+
     /// The jobs of these that are not settled, as they are now.
     pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState]) -> Vec<JobView> {
         self.list(jobs.iter().map(JobId), states)
     }
 
-    /// Every job that is not settled, of one user or of all.
-    pub(crate) fn open_views(&self, user: Option<&str>, states: &[JobState]) -> Vec<JobView> {
-        let wanted = self.jobs.iter().filter(|(_, job)| user.is_none_or(|user| job.user == user));
+    /// Every job that is not settled, of all or of one user with those shared with that user.
+    pub(crate) fn open_views(&self, user: Option<&(String, IdSet)>, states: &[JobState]) -> Vec<JobView> {
+        let visible =
+            |id: &JobId, job: &Job| user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0));
+        let wanted = self.jobs.iter().filter(|(id, job)| visible(id, job));
         self.list(wanted.map(|(id, _)| *id), states)
     }
 
@@ -377,7 +426,7 @@ impl Core {
 }
 
 impl Job {
-    fn new(spec: JobSpec, user: String, submitted: Time) -> Self {
-        Self { spec: Arc::new(spec), reason: None, user, submitted, started: None, predicted_makespan: None }
+    fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
+        Self { spec: Arc::new(spec), reason: None, user, bytes, submitted, started: None, predicted_makespan: None }
     }
 }

@@ -1,7 +1,11 @@
 //! What one group of changes has to say to one host, put into as few messages as the frame limit allows.
 
 use common::AttemptId;
+use common::wire::Refusal;
 use common::wire::worker::{Assignment, Errand, ToWorker};
+use quinn::{Connection, VarInt};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Everything for one host.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ pub(crate) struct HostMail {
     pub(crate) beat: bool,
     /// Up to which number what was recorded is durable.
     pub(crate) kept: Option<u64>,
+    /// Why the worker is sent away: the only word then.
+    pub(crate) refuse: Option<Refusal>,
 }
 
 /// Messages grow to about this size; with one more entry of at most as much they stay below the frame limit.
@@ -43,6 +49,9 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
 impl HostMail {
     /// The messages, in the order in which they must arrive.
     pub(crate) fn messages(self) -> Vec<ToWorker> {
+        if let Some(refusal) = self.refuse {
+            return vec![ToWorker::Refused(refusal)];
+        }
         let mut messages: Vec<ToWorker> = self.welcome.into_iter().collect();
         for ids in self.acknowledge.chunks(FULL / ID_BYTES) {
             messages.push(ToWorker::Acknowledged(ids.to_vec()));
@@ -79,6 +88,36 @@ impl HostMail {
     }
 }
 
+/// So many messages may wait for a worker that does not read them.
+const WAITING: usize = 1_024;
+
+/// The way to a worker. Dropping it ends the session, and so does a worker that does not read.
+pub(crate) struct Outbox {
+    tx: Sender<ToWorker>,
+    /// Ends the session.
+    close: Box<dyn Fn() + Send>,
+}
+
+impl Outbox {
+    /// The way to the worker of this connection, and what comes out at its end.
+    pub(crate) fn new(connection: Connection) -> (Self, Receiver<ToWorker>) {
+        Self::closing(Box::new(move || connection.close(VarInt::from_u32(2), b"it does not read what it is told")))
+    }
+
+    fn closing(close: Box<dyn Fn() + Send>) -> (Self, Receiver<ToWorker>) {
+        let (tx, rx) = channel(WAITING);
+        (Self { tx, close }, rx)
+    }
+
+    /// Sends, or ends the session. A session that is going away takes nothing; what was in the message is settled when
+    /// the worker is back.
+    pub(super) fn send(&self, message: ToWorker) {
+        if matches!(self.tx.try_send(message), Err(TrySendError::Full(_))) {
+            (self.close)();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +127,20 @@ mod tests {
 
     fn attempt(index: u32) -> AttemptId {
         AttemptId { task: TaskId::new(JobId(u32::MAX), index), number: u32::MAX, incarnation: Incarnation(u32::MAX) }
+    }
+
+    #[test]
+    fn a_worker_that_reads_nothing_is_put_out_before_much_waits_for_it() {
+        let (closed, seen) = std::sync::mpsc::channel();
+        let (outbox, mut inbox) = Outbox::closing(Box::new(move || closed.send(()).unwrap()));
+        for _ in 0..WAITING {
+            outbox.send(ToWorker::Goodbye);
+        }
+        assert!(seen.try_recv().is_err());
+        outbox.send(ToWorker::Goodbye);
+        assert!(seen.try_recv().is_ok());
+        assert_eq!(inbox.len(), WAITING);
+        assert!(inbox.try_recv().is_ok());
     }
 
     #[test]

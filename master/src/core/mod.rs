@@ -25,14 +25,17 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::limits::Limits;
 use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 use record::Recorder;
 
 pub(crate) use check::check_spec;
+pub(crate) use experience::note_of;
 pub(crate) use hosts::{Connected, SessionId};
 pub(crate) use jobs::LiveJob;
-pub(crate) use mail::HostMail;
+pub(crate) use mail::{HostMail, Outbox};
+pub(crate) use peers::Judged;
 
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
 const GROUP: usize = 4_096;
@@ -65,6 +68,8 @@ pub(crate) struct Core {
     incarnation: Incarnation,
     blobs: BlobStore,
     jobs: BTreeMap<JobId, jobs::Job>,
+    /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
+    open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
     answers: Vec<Answer>,
@@ -78,6 +83,7 @@ pub(crate) struct Core {
     recorder: Option<Recorder>,
     notebook: experience::Notebook,
     availability: availability::Retention,
+    limits: Limits,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
 }
@@ -149,6 +155,7 @@ pub(crate) fn start(
         incarnation,
         blobs,
         jobs: BTreeMap::new(),
+        open_of: BTreeMap::new(),
         hosts: BTreeMap::new(),
         mail: BTreeMap::new(),
         answers: Vec::new(),
@@ -159,6 +166,7 @@ pub(crate) fn start(
         recorder,
         notebook: experience::Notebook::default(),
         availability: availability::Retention::of(config),
+        limits: config.limits.clone(),
         changed: (false, changed),
         settled: (false, settled),
     };
@@ -226,7 +234,7 @@ impl Core {
             }
             self.effects = effects;
             for job in std::mem::take(&mut self.leaving) {
-                self.jobs.remove(&job);
+                self.leave(job);
                 self.follow.push(Event::JobForgotten { job });
             }
         }

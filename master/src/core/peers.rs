@@ -1,31 +1,75 @@
-//! Who may come in: tokens and identities.
+//! Who may come in: tokens and identities, and the audit log of both.
 
-use common::Span;
+use common::identity::{IdentityState, IdentityView};
 use common::token::{JoinToken, Role};
 use common::view::TokenView;
+use common::{IdSet, JobId, Span, Time};
 use uuid::Uuid;
 
 use super::Core;
-use crate::store::{Peer, Redeemed, StoreError};
+use crate::store::{Entry, NewToken, Peer, Redeemed, Standing, StoreError};
 
 /// What the store keeps of a token's secret.
 fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
     *blake3::hash(secret).as_bytes()
 }
 
+/// What became of a word about somebody's identity.
+pub(crate) enum Judged {
+    /// Done.
+    Done(Peer),
+    /// There is nobody of that name.
+    Nobody,
+}
+
 impl Core {
+    /// Adds an entry to the audit log: what somebody did, or why not.
+    pub(crate) fn audit(
+        &mut self,
+        who: &str,
+        what: &'static str,
+        subject: &str,
+        outcome: Result<&str, &str>,
+    ) -> Result<(), StoreError> {
+        let (Ok(why) | Err(why)) = outcome;
+        self.store.add_audit(&Entry {
+            at: self.now,
+            who: who.to_owned(),
+            what,
+            subject: subject.to_owned(),
+            allowed: outcome.is_ok(),
+            why: why.to_owned(),
+            count: 1,
+        })
+    }
+
+    /// Adds entries that others have made.
+    pub(crate) fn audit_all(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+        entries.iter().try_for_each(|entry| self.store.add_audit(entry))
+    }
+
     /// Makes a join token.
     pub(crate) fn create_token(
         &mut self,
-        role: Role,
-        ttl: Span,
-        uses: u32,
+        by: &str,
+        (role, ttl, uses): (Role, Span, u32),
         name: &str,
+        approval: bool,
         ca_key_hash: [u8; 32],
     ) -> Result<(JoinToken, TokenView), StoreError> {
         let secret: [u8; 16] = rand::random();
-        let view = self.store.add_token(secret_hash(&secret), role, name, uses, self.now + ttl)?;
-        tracing::info!(token = view.id, %role, uses, "token created");
+        let expires = self.now + ttl;
+        let view = self.store.add_token(&NewToken {
+            secret_hash: secret_hash(&secret),
+            role,
+            name,
+            uses,
+            expires,
+            approval,
+        })?;
+        tracing::info!(token = view.id, %role, uses, approval, "token created");
+        let how = if approval { ", each to be approved" } else { "" };
+        self.audit(by, "token-create", &format!("token {}", view.id), Ok(&format!("for {uses} of role {role}{how}")))?;
         Ok((JoinToken { id: view.id, secret, ca_key_hash }, view))
     }
 
@@ -35,26 +79,39 @@ impl Core {
     }
 
     /// Makes a token useless; false where there is none.
-    pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
-        tracing::info!(token = id, "token revoked");
-        self.store.revoke_token(id)
+    pub(crate) fn revoke_token(&mut self, by: &str, id: u32) -> Result<bool, StoreError> {
+        let revoked = self.store.revoke_token(id)?;
+        if revoked {
+            tracing::info!(token = id, "token revoked");
+            self.audit(by, "token-revoke", &format!("token {id}"), Ok(""))?;
+        }
+        Ok(revoked)
     }
 
-    /// Lets somebody with a token in, or says why not.
+    /// Lets somebody with a token in, or says why not. The certificate that goes with it is to expire at `expires`.
     pub(crate) fn redeem(
         &mut self,
-        token: u32,
-        secret: &[u8; 16],
+        from: &str,
+        (token, secret): (u32, &[u8; 16]),
         name: &str,
         key_hash: [u8; 32],
+        expires: Time,
     ) -> Result<Redeemed, StoreError> {
         let redeemed = self.store.redeem(token, secret_hash(secret), name, key_hash, self.now)?;
         match &redeemed {
             Redeemed::Peer(peer) => {
                 tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");
                 self.know(peer)?;
+                self.store.peer_expires(peer.id, expires)?;
+                self.audit(
+                    &peer.name,
+                    "enrol",
+                    &format!("token {token}"),
+                    Ok(&format!("as {} from {from}", peer.role)),
+                )?;
             }
-            Redeemed::Refused(why) => tracing::warn!(token, name, why, "enrolment refused"),
+            Redeemed::Again(peer) => self.store.peer_expires(peer.id, expires)?,
+            Redeemed::Wrong | Redeemed::Refused(_) => {}
         }
         Ok(redeemed)
     }
@@ -69,12 +126,80 @@ impl Core {
             finished: 0,
             lost: 0,
             heard: None,
+            revoked: false,
         };
         self.restore_host(restored)
     }
 
-    /// The identity that a certificate names, if it is known, not revoked, and of this key.
-    pub(crate) fn authenticate(&self, id: Uuid, key_hash: &[u8; 32]) -> Result<Option<Peer>, StoreError> {
-        Ok(self.store.peer(id)?.filter(|peer| peer.key_hash == *key_hash))
+    /// How whoever shows a certificate of this number and key stands.
+    pub(crate) fn authenticate(&mut self, id: Uuid, key_hash: [u8; 32]) -> Result<Standing, StoreError> {
+        self.store.standing(id, key_hash)
+    }
+
+    /// Takes the key of a renewal; false for who is not let in any more.
+    pub(crate) fn renew(&mut self, peer: &Peer, key_hash: [u8; 32], expires: Time) -> Result<bool, StoreError> {
+        let renewed = self.store.renew_peer(peer.id, key_hash, expires)?;
+        if renewed {
+            tracing::info!(name = peer.name, "certificate renewed");
+            self.audit(&peer.name, "renew", "its certificate", Ok(""))?;
+        }
+        Ok(renewed)
+    }
+
+    /// When the newest certificate of an identity expires.
+    pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
+        self.store.expiry_of(id)
+    }
+
+    /// Lets somebody in who waits for it.
+    pub(crate) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+        let Some(peer) = self.store.peer_named(name)? else { return Ok(Judged::Nobody) };
+        self.store.judge_peer(peer.id, IdentityState::Active)?;
+        self.audit(by, "approve", name, Ok(""))?;
+        Ok(Judged::Done(peer))
+    }
+
+    /// Lets somebody in no more. What a host held waits for another one. The caller closes the connections.
+    pub(crate) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+        let Some(peer) = self.store.peer_named(name)? else { return Ok(Judged::Nobody) };
+        tracing::info!(name, by, "revoked");
+        self.store.judge_peer(peer.id, IdentityState::Revoked)?;
+        if let Some(host) = peer.host {
+            self.on_revoked(host)?;
+        }
+        self.audit(by, "revoke", name, Ok(""))?;
+        Ok(Judged::Done(peer))
+    }
+
+    /// Everybody of these names (none given: everybody) who has joined. A name that nobody has is the error.
+    pub(crate) fn identities(&self, names: &[String]) -> Result<Result<Vec<(Uuid, IdentityView)>, String>, StoreError> {
+        let mut all = self.store.identities()?;
+        if let Some(missing) = names.iter().find(|name| all.iter().all(|(_, view)| view.name != **name)) {
+            return Ok(Err(missing.clone()));
+        }
+        all.retain(|(_, view)| names.is_empty() || names.contains(&view.name));
+        Ok(Ok(all))
+    }
+
+    /// Lets another user look at jobs, or ends that; none where there is no such user. Gives for how many that is news.
+    pub(crate) fn share(
+        &mut self,
+        by: &str,
+        jobs: &IdSet,
+        user: &str,
+        on: bool,
+    ) -> Result<Option<Vec<(JobId, u64)>>, StoreError> {
+        match self.store.peer_named(user)? {
+            Some(peer) if peer.role != Role::Worker => {}
+            _ => return Ok(None),
+        }
+        let mut changed = Vec::new();
+        for job in jobs.iter().map(JobId) {
+            let news = self.store.share(job, user, on)?;
+            changed.push((job, u64::from(news)));
+        }
+        let what = if on { "share" } else { "unshare" };
+        self.audit(by, what, &format!("jobs {jobs}"), Ok(&format!("with {user}")))?;
+        Ok(Some(changed))
     }
 }

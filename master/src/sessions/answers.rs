@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::identity::{AuditView, IdentityView};
 use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
@@ -14,21 +15,25 @@ use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, HostId, IdSet, JobId, RequestId, Span, Time};
 use link::LinkError;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use super::views::{self, Listing};
-use crate::core::{Core, Stopped, check_spec};
+use crate::core::{Core, Judged, Stopped, check_spec};
 use crate::run::State;
 use crate::store::{Peer, StoreError};
 
 /// So many copies are explained at most, so that the answer fits a message.
 const SHOWN_DUPLICATES: u32 = 500;
 
+/// So many entries of the audit log are shown at most.
+const MOST_AUDITED: u32 = 10_000;
 /// So many stretches of a host's availability go into one message.
 const RECORDED_PORTION: usize = 1_000;
 
 /// A client that asks.
 pub(super) struct Asker {
     pub(super) user: String,
+    id: Uuid,
     role: Role,
     state: Arc<State>,
 }
@@ -70,12 +75,25 @@ fn no_job(job: JobId) -> NoAnswer {
 
 impl Asker {
     pub(super) fn new(state: Arc<State>, peer: &Peer) -> Self {
-        Self { user: peer.name.clone(), role: peer.role, state }
+        Self { user: peer.name.clone(), id: peer.id, role: peer.role, state }
     }
 
     /// What every session needs.
     pub(super) fn state(&self) -> &State {
         &self.state
+    }
+
+    /// Waits until this user may ask again.
+    pub(super) async fn pace(&self) {
+        let wait = self.state.counters.pace(self.id, self.state.clock.now());
+        if wait > Span::ZERO {
+            tokio::time::sleep(wait.into()).await;
+        }
+    }
+
+    /// Writes into the audit log what was refused.
+    pub(super) fn refused(&self, what: &'static str, subject: &str, why: &str) {
+        self.state.refused(&self.user, what, subject, why);
     }
 
     /// Counters of changed and of settled jobs.
@@ -87,6 +105,7 @@ impl Asker {
         &self,
         work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
+        let _turn = self.state.counters.gate.enter(self.id).await;
         Ok(self.state.core.ask(work).await?)
     }
 
@@ -96,6 +115,7 @@ impl Asker {
         work: impl FnOnce(&crate::store::Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let reader = self.state.reader.clone();
+        let _turn = self.state.counters.gate.enter(self.id).await;
         match tokio::task::spawn_blocking(move || work(&reader)).await {
             Ok(read) => Ok(read?),
             Err(_) => Err(Stopped.into()),
@@ -121,8 +141,15 @@ impl Asker {
         let spec = match spec {
             Submission::Inline(spec) => *spec,
             Submission::Blob(blob) => {
+                self.fits(blob.size)?;
                 let path = self.state.blobs.path_of(&blob.hash);
-                let missing = |_| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
+                let missing = |_: std::io::Error| {
+                    refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again")
+                };
+                // Its size there is the one that was looked at: what is read is never longer.
+                if !self.state.blobs.has(&blob) {
+                    return Err(missing(std::io::ErrorKind::NotFound.into()));
+                }
                 let bytes = tokio::fs::read(&path).await.map_err(missing)?;
                 let broken =
                     |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
@@ -139,6 +166,16 @@ impl Asker {
         Ok(Reply::Submitted { job, tasks, again, predicted })
     }
 
+    /// Whether the spec of a job may be of this size.
+    fn fits(&self, bytes: u64) -> Result<(), NoAnswer> {
+        let most = self.state.config.limits.spec_bytes;
+        if bytes <= most {
+            return Ok(());
+        }
+        let what = format!("the job's description takes {bytes} bytes: this master takes {most}");
+        Err(refuse(RefusalCode::Invalid, what, "submit it in parts, or ask the admin to raise limits.spec_bytes"))
+    }
+
     /// Whose jobs the client may see; none: everybody's.
     fn only_own(&self) -> Option<String> {
         (self.role != Role::Admin).then(|| self.user.clone())
@@ -146,8 +183,17 @@ impl Asker {
 
     /// The jobs that are meant, of those that the client may see. Naming one that is not there is an error.
     pub(super) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        self.pick_of(jobs, true).await
+    }
+
+    /// The jobs that are meant, of the client's own (an admin's are all). Naming another is an error.
+    async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        self.pick_of(jobs, false).await
+    }
+
+    async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
         let user = self.only_own();
-        let there = self.read(move |reader| reader.job_ids(user.as_deref())).await?;
+        let there = self.read(move |reader| reader.job_ids(user.as_deref(), shared)).await?;
         let picked = jobs.pick(&there);
         let missing = match jobs {
             Selector::Ids(ids) => {
@@ -165,18 +211,47 @@ impl Asker {
             }
             Selector::Last => None,
         };
-        missing.map_or(Ok(picked), |id| Err(no_job(JobId(id))))
+        match missing {
+            None => Ok(picked),
+            Some(id) => Err(self.not_ones_own(JobId(id)).await?),
+        }
+    }
+
+    /// Why a job is not one of the client's: it is shared with the client, or there is none, as far as the client can tell.
+    async fn not_ones_own(&self, job: JobId) -> Result<NoAnswer, NoAnswer> {
+        let user = self.only_own();
+        let visible = self.read(move |reader| reader.job_ids(user.as_deref(), true)).await?.contains(job.0);
+        if !visible && self.read(move |reader| reader.job(job)).await?.is_none() {
+            return Ok(no_job(job));
+        }
+        self.refused("job", &format!("job {job}"), "it is another user's");
+        if !visible {
+            return Ok(no_job(job));
+        }
+        let what = format!("job {job} is shared with you to look at: it is not yours to change");
+        Ok(refuse(RefusalCode::NotAuthorised, what, "ask its owner, or an admin"))
     }
 
     async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
         self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
     }
 
+    async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
+        self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
+    }
+
     pub(super) async fn jobs(&self, jobs: &Selector, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
         let mut views = match jobs {
             Selector::Ids(ids) if ids.is_empty() => {
                 let (user, wanted) = (self.only_own(), states.to_vec());
-                self.core(move |core| Ok(core.open_views(user.as_deref(), &wanted))).await?
+                let visible = match user {
+                    None => None,
+                    Some(user) => {
+                        let of = user.clone();
+                        Some((user, self.read(move |reader| reader.job_ids(Some(&of), true)).await?))
+                    }
+                };
+                self.core(move |core| Ok(core.open_views(visible.as_ref(), &wanted))).await?
             }
             _ => self.views(&self.pick(jobs).await?, states).await?,
         };
@@ -232,7 +307,7 @@ impl Asker {
     }
 
     pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
-        let picked = self.pick(jobs).await?;
+        let picked = self.pick_own(jobs).await?;
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
             let tasks = match &tasks {
@@ -248,7 +323,7 @@ impl Asker {
     }
 
     pub(super) async fn retry(&self, job: JobId, tasks: Selector, only_failed: bool) -> Result<Reply, NoAnswer> {
-        self.pick_one(job).await?;
+        self.pick_own_one(job).await?;
         let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
         let tasks = tasks.pick(&spec.tasks.ids);
         let count = self.core(move |core| core.retry(job, &tasks, only_failed)).await?;
@@ -256,7 +331,7 @@ impl Asker {
     }
 
     pub(super) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
-        let picked = self.pick(jobs).await?;
+        let picked = self.pick_own(jobs).await?;
         // By number, a job that is not settled is an error; `all` means all that can be forgotten.
         let open = picked.clone();
         let open = self.core(move |core| Ok(core.first_open(&open))).await?;
@@ -293,7 +368,18 @@ impl Asker {
     }
 
     pub(super) async fn hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {
-        self.core(move |core| Ok(core.host_views(&names))).await?.map_err(|name| no_host(&name))
+        let user = self.only_own();
+        let views = self.core(move |core| {
+            Ok(core.host_views(&names).map(|mut views| {
+                for view in &mut views {
+                    if let Some(user) = &user {
+                        core.only_own(view, user);
+                    }
+                }
+                views
+            }))
+        });
+        views.await?.map_err(|name| no_host(&name))
     }
 
     /// The hosts whose availability is asked for.
@@ -330,13 +416,19 @@ impl Asker {
         drained.await?.map_err(|name| no_host(&name))
     }
 
-    pub(super) async fn create_token(&self, role: Role, ttl: Span, uses: u32, name: String) -> Result<Reply, NoAnswer> {
+    pub(super) async fn create_token(
+        &self,
+        (role, ttl, uses): (Role, Span, u32),
+        name: String,
+        approval: bool,
+    ) -> Result<Reply, NoAnswer> {
         self.only_admins("making a join token")?;
         if uses == 0 || ttl == Span::ZERO {
             return Err(refuse(RefusalCode::Invalid, "a token needs at least one use and some time to live", ""));
         }
-        let hash = self.state.ca_key_hash;
-        let (token, view) = self.core(move |core| core.create_token(role, ttl, uses, &name, hash)).await?;
+        let (hash, by) = (self.state.ca_key_hash, self.user.clone());
+        let made = self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
+        let (token, view) = made.await?;
         Ok(Reply::Token(token, view))
     }
 
@@ -347,12 +439,71 @@ impl Asker {
 
     pub(super) async fn revoke_token(&self, id: u32) -> Result<Reply, NoAnswer> {
         self.only_admins("revoking a join token")?;
-        if !self.core(move |core| core.revoke_token(id)).await? {
+        let by = self.user.clone();
+        if !self.core(move |core| core.revoke_token(&by, id)).await? {
             return Err(refuse(RefusalCode::NotFound, format!("there is no token {id}"), "see `deskgrid token list`"));
         }
         let tokens = self.tokens().await?;
         Ok(Reply::Tokens(tokens.into_iter().filter(|token| token.id == id).collect()))
     }
+}
+
+impl Asker {
+    pub(super) async fn identities(&self, names: Vec<String>) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("listing identities")?;
+        let found = self.core(move |core| core.identities(&names)).await?.map_err(|name| nobody(&name))?;
+        let counted = |(id, view)| IdentityView { connections: self.state.live.count(id), ..view };
+        Ok(found.into_iter().map(counted).collect())
+    }
+
+    pub(super) async fn approve(&self, name: String) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("approving an identity")?;
+        let (by, of) = (self.user.clone(), name.clone());
+        match self.core(move |core| core.approve(&by, &of)).await? {
+            Judged::Done(_) => self.identities(vec![name]).await,
+            Judged::Nobody => Err(nobody(&name)),
+        }
+    }
+
+    /// Durable first, so that nobody comes in again; then whoever is in is put out.
+    pub(super) async fn revoke(&self, name: String) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("revoking an identity")?;
+        if name == self.user {
+            let hint = "another admin can: deskgrid token create --role admin";
+            return Err(refuse(RefusalCode::Conflict, "nobody can revoke the identity that asks", hint));
+        }
+        let (by, of) = (self.user.clone(), name.clone());
+        match self.core(move |core| core.revoke(&by, &of)).await? {
+            Judged::Done(peer) => {
+                let closed = self.state.live.close(peer.id, "this identity was revoked");
+                tracing::info!(name, closed, "connections closed");
+                self.identities(vec![name]).await
+            }
+            Judged::Nobody => Err(nobody(&name)),
+        }
+    }
+
+    pub(super) async fn share(&self, jobs: &Selector, user: String, on: bool) -> Result<Reply, NoAnswer> {
+        let picked = self.pick_own(jobs).await?;
+        let (by, with) = (self.user.clone(), user.clone());
+        let changed = self.core(move |core| core.share(&by, &picked, &with, on)).await?;
+        let unknown = || {
+            let hint = "a user's name is what `deskgrid login` answered there";
+            refuse(RefusalCode::NotFound, format!("there is no user `{user}`"), hint)
+        };
+        changed.map(Reply::Changed).ok_or_else(unknown)
+    }
+
+    pub(super) async fn audit_log(&self, most: u32) -> Result<Vec<AuditView>, NoAnswer> {
+        self.only_admins("reading the audit log")?;
+        let repeats = self.state.counters.repeats(self.state.clock.now());
+        self.core(move |core| core.audit_all(&repeats)).await?;
+        self.read(move |reader| reader.audit(most.min(MOST_AUDITED))).await
+    }
+}
+
+fn nobody(name: &str) -> NoAnswer {
+    refuse(RefusalCode::NotFound, format!("nobody is called `{name}`"), "see `deskgrid identity list`")
 }
 
 fn no_host(name: &str) -> NoAnswer {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use common::view::JobView;
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
-use common::wire::{Refusal, Versions};
-use common::{IdSet, Span};
+use common::wire::{Refusal, RefusalCode, Versions};
+use common::{IdSet, Span, Time};
 use link::{Channel, FrameSender, LinkError};
 use quinn::Connection;
 
 use super::answers::{Asker, NoAnswer};
 use super::views::in_frames;
-use super::{accept, read_open, serve_content, within_deadline};
+use super::{accept, read_open, renew, serve_content, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -29,28 +29,36 @@ pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer
     loop {
         let channel = accept(&connection).await?;
         let asker = Asker::new(state.clone(), &peer);
+        let peer = peer.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve_stream(&asker, channel).await {
+            if let Err(error) = serve_stream(&asker, &peer, channel).await {
                 tracing::debug!(user = asker.user, %error, "stream ended");
             }
         });
     }
 }
 
-async fn serve_stream(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
+async fn serve_stream(asker: &Asker, peer: &Peer, mut channel: Channel) -> Result<(), LinkError> {
     match read_open(&mut channel).await? {
         Open::Request => serve_request(asker, channel).await,
-        open => serve_content(asker.state(), &asker.user, open, channel).await,
+        Open::Renew { csr } => renew::serve(asker.state(), peer, &csr, channel).await,
+        open => serve_content(asker.state(), peer, open, channel).await,
     }
 }
 
 async fn serve_request(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
     let request = within_deadline(channel.rx.expect::<Request>()).await?;
-    tracing::debug!(user = asker.user, request = %name(&request), "request");
+    let asked = name(&request);
+    tracing::debug!(user = asker.user, request = asked, "request");
     let mut tx = channel.tx;
+    asker.pace().await;
     let answered = answer(asker, request, &mut tx).await;
     match answered {
         Ok(()) => {}
+        Err(NoAnswer::Refused(refusal)) if refusal.code == RefusalCode::NotAuthorised => {
+            asker.refused("request", &asked, &refusal.message);
+            tx.push(&Reply::Refused(refusal))?;
+        }
         Err(NoAnswer::Refused(refusal)) => tx.push(&Reply::Refused(refusal))?,
         Err(NoAnswer::Link(error)) => return Err(error),
     }
@@ -102,18 +110,27 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         }
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
-        Request::TokenCreate { role, ttl, uses, name } => push(tx, &asker.create_token(role, ttl, uses, name).await?)?,
-        Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
-        Request::Availability { hosts, since, until } => {
-            for host in asker.recorded_hosts(hosts).await? {
-                let mut from = Some(since);
-                while let Some(since) = from {
-                    let (view, next) = asker.availability(&host, since, until).await?;
-                    send(tx, &Reply::Availability(view)).await?;
-                    from = next;
-                }
+        Request::TokenCreate { role, ttl, uses, name } => {
+            push(tx, &asker.create_token((role, ttl, uses), name, false).await?)?;
+        }
+        Request::TokenForApproval { role, ttl, uses, name } => {
+            push(tx, &asker.create_token((role, ttl, uses), name, true).await?)?;
+        }
+        Request::Identities { names } => {
+            for chunk in asker.identities(names).await?.chunks(CHUNK) {
+                send(tx, &Reply::Identities(chunk.to_vec())).await?;
             }
         }
+        Request::Approve { name } => push(tx, &Reply::Identities(asker.approve(name).await?))?,
+        Request::Revoke { name } => push(tx, &Reply::Identities(asker.revoke(name).await?))?,
+        Request::Share { jobs, user, on } => push(tx, &asker.share(&jobs, user, on).await?)?,
+        Request::Audit { most } => {
+            for chunk in asker.audit_log(most).await?.chunks(CHUNK) {
+                send(tx, &Reply::Audit(chunk.to_vec())).await?;
+            }
+        }
+        Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
+        Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
     }
     Ok(())
@@ -127,6 +144,23 @@ async fn send(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
+    }
+    Ok(())
+}
+
+async fn send_availability(
+    asker: &Asker,
+    hosts: Vec<String>,
+    (since, until): (Time, Time),
+    tx: &mut FrameSender,
+) -> Result<(), NoAnswer> {
+    for host in asker.recorded_hosts(hosts).await? {
+        let mut from = Some(since);
+        while let Some(since) = from {
+            let (view, next) = asker.availability(&host, since, until).await?;
+            send(tx, &Reply::Availability(view)).await?;
+            from = next;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The master's side of enrolment: a token for a certificate.
 
+use std::net::IpAddr;
+
 use common::host::MAX_HOST_NAME;
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -12,13 +14,23 @@ use crate::run::State;
 use crate::store::{Peer, Redeemed};
 
 /// One request, one reply.
-pub(super) async fn serve(state: &State, connection: &Connection) -> Result<(), LinkError> {
+pub(super) async fn serve(
+    state: &State,
+    connection: &Connection,
+    from: IpAddr,
+    wanted: Option<&str>,
+) -> Result<(), LinkError> {
     let (tx, rx) = within_deadline(async { Ok(connection.accept_bi().await?) }).await?;
     let mut channel = Channel::new(tx, rx);
     let request = within_deadline(channel.rx.expect::<Enrol>()).await?;
-    let reply = match answer(state, request).await? {
+    let (token, name) = (request.token, request.name.clone());
+    let reply = match answer(state, request, from, wanted).await? {
         Ok(reply) => reply,
-        Err(refusal) => EnrolReply::Refused(refusal),
+        Err(refusal) => {
+            tracing::warn!(token, name, %from, why = refusal.message, "enrolment refused");
+            state.refused(&from.to_string(), "enrol", &format!("token {token}, as {name}"), &refusal.message);
+            EnrolReply::Refused(refusal)
+        }
     };
     channel.tx.send(&reply).await?;
     channel.tx.finish();
@@ -32,7 +44,12 @@ fn good_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_HOST_NAME && name.chars().all(fine)
 }
 
-async fn answer(state: &State, request: Enrol) -> Result<Result<EnrolReply, Refusal>, LinkError> {
+async fn answer(
+    state: &State,
+    request: Enrol,
+    from: IpAddr,
+    wanted: Option<&str>,
+) -> Result<Result<EnrolReply, Refusal>, LinkError> {
     if let Err(refusal) = Versions::ours().agree(&request.versions) {
         return Ok(Err(refusal));
     }
@@ -47,17 +64,29 @@ async fn answer(state: &State, request: Enrol) -> Result<Result<EnrolReply, Refu
     let Ok((csr, key_hash)) = read_request(&request.csr) else {
         return Ok(Err(Refusal::new(RefusalCode::Invalid, "the certificate request is broken", "")));
     };
+    // A few at a time: so that many guesses at once count as well as one after the other.
+    let _turn = state.counters.gate.enter(uuid::Uuid::nil()).await;
+    if let Err(wait) = state.counters.may_guess(from, state.clock.now()) {
+        let what = "too many wrong join tokens came from this address";
+        return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
+    }
     let Enrol { token, secret, name, .. } = request;
-    let redeemed = state.core.ask(move |core| core.redeem(token, &secret, &name, key_hash)).await.map_err(stopped)?;
-    let Peer { id, role, name, .. } = match redeemed {
-        Redeemed::Peer(peer) => peer,
-        Redeemed::Refused(why) => {
-            let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
-            return Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)));
+    let (address, expires) = (from.to_string(), state.authority.expiry());
+    let redeemed = state.core.ask(move |core| core.redeem(&address, (token, &secret), &name, key_hash, expires)).await;
+    let refuse = |why: &str| {
+        let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
+        Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))
+    };
+    let Peer { id, role, name, .. } = match redeemed.map_err(stopped)? {
+        Redeemed::Peer(peer) | Redeemed::Again(peer) => peer,
+        Redeemed::Refused(why) => return refuse(why),
+        Redeemed::Wrong => {
+            state.counters.guessed(from, state.clock.now());
+            return refuse("there is no such join token");
         }
     };
     let certificate =
         state.authority.issue(&csr.public_key, role, id).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
-    let ca = state.authority.certificate().to_vec();
+    let ca = state.authority.wanted(wanted).to_vec();
     Ok(Ok(EnrolReply::Enrolled { certificate: certificate.to_vec(), ca, role, name }))
 }

@@ -4,6 +4,8 @@ mod answers;
 mod checkpoint;
 mod client;
 mod enrol;
+pub(crate) mod live;
+mod renew;
 mod views;
 mod worker;
 
@@ -11,69 +13,149 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::BlobRef;
+use common::content::BlobHash;
 use common::token::Role;
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode};
+use link::error::NOT_LET_IN;
 use link::identity::read_certificate;
-use link::{Channel, LinkError, Purpose, content};
+use link::{Channel, LinkError, Purpose, Validity, content};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
+use crate::limits::{Knock, Pending};
 use crate::run::State;
+use crate::store::{Peer, Standing};
+use live::Beyond;
 
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// So much of the master's disk is never given to files.
 const RESERVE: u64 = 64 << 20;
-/// How many connections may be between their first packet and their certificate; beyond, addresses are verified first.
-const PENDING: usize = 200;
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// So many connections one worker may have: some that are dead are noticed late.
+const OF_A_WORKER: usize = 4;
+/// How often it is looked whether a certificate has expired meanwhile, at least.
+const LOOK: Duration = Duration::from_secs(6 * 3_600);
+/// Closes a connection whose peer may try again.
+const NOT_NOW: VarInt = VarInt::from_u32(2);
 
 /// Accepts connections until the endpoint closes.
 pub(crate) async fn serve(state: Arc<State>, endpoint: quinn::Endpoint) {
-    let pending = Arc::new(tokio::sync::Semaphore::new(PENDING));
     while let Some(incoming) = endpoint.accept().await {
-        let permit = pending.clone().try_acquire_owned().ok();
-        if permit.is_none() && !incoming.remote_address_validated() {
-            // Fails only where the address is validated already.
-            let _ = incoming.retry();
-            continue;
-        }
+        let (from, proved) = (incoming.remote_address().ip(), incoming.remote_address_validated());
+        let pending = match state.counters.door.knock(from, proved, endpoint.open_connections()) {
+            Knock::In(pending) => pending,
+            Knock::Prove => {
+                // Fails only where the address is proved already.
+                let _ = incoming.retry();
+                continue;
+            }
+            Knock::Away => {
+                incoming.refuse();
+                continue;
+            }
+        };
         let state = state.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve_connection(&state, incoming, permit).await {
+            if let Err(error) = serve_connection(&state, incoming, pending).await {
                 tracing::debug!(%error, "connection ended");
             }
         });
     }
 }
 
-async fn serve_connection(
-    state: &Arc<State>,
-    incoming: Incoming,
-    pending: Option<tokio::sync::OwnedSemaphorePermit>,
-) -> Result<(), LinkError> {
-    let from = incoming.remote_address();
-    let connection = incoming.await?;
+async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pending) -> Result<(), LinkError> {
+    let from = incoming.remote_address().ip();
+    let connection = match tokio::time::timeout(HANDSHAKE, incoming.into_future()).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(error)) => {
+            if let quinn::ConnectionError::TransportError(broken) = &error {
+                state.refused(&from.to_string(), "connect", "the master", &broken.reason);
+            }
+            return Err(error.into());
+        }
+        Err(_) => return Err(LinkError::Closed("the handshake took too long".to_owned())),
+    };
     drop(pending);
-    let (purpose, identity) = read_handshake(&connection)?;
-    let refuse = |why: &str| {
-        tracing::warn!(%from, ?purpose, why, "refused");
-        connection.close(VarInt::from_u32(1), why.as_bytes());
+    let shown = read_handshake(&connection)?;
+    if shown.purpose == Purpose::Enrol {
+        return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;
+    }
+    let refuse = |who: &str, code: VarInt, why: &str| {
+        state.refused(who, "connect", word(shown.purpose), why);
+        connection.close(code, why.as_bytes());
         Ok(())
     };
-    if purpose == Purpose::Enrol {
-        return enrol::serve(state, &connection).await;
-    }
-    let Some((name, key_hash)) = identity else { return refuse("a certificate of the grid is needed") };
+    let Some(Certificate { name, key_hash, until_s }) = shown.certificate else {
+        return refuse(&from.to_string(), NOT_LET_IN, "a certificate of the grid is needed");
+    };
     if name.grid != state.authority.grid() {
-        return refuse("this identity is of another grid");
+        return refuse(&from.to_string(), NOT_LET_IN, "this identity is of another grid");
     }
-    let known = state.core.ask(move |core| core.authenticate(name.id, &key_hash)).await;
-    let Some(peer) = known.map_err(stopped)? else { return refuse("this identity is not known here, or was revoked") };
-    match (purpose, peer.role) {
-        (Purpose::Worker, Role::Worker) => worker::serve(state, connection, peer).await,
-        (Purpose::Client, Role::Client | Role::Admin) => client::serve(state, connection, peer).await,
-        _ => refuse(&format!("an identity of role {} may not do this", peer.role)),
+    // Counted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
+    let (most, beyond) = match shown.purpose {
+        Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
+        _ => (state.config.limits.connections_per_user as usize, Beyond::NewGoes),
+    };
+    let Some(_present) = state.live.enter(name.id, &connection, most, beyond) else {
+        let why = format!("this identity has {most} connections already");
+        return refuse(&name.id.to_string(), NOT_NOW, &why);
+    };
+    let known = state.core.ask(move |core| core.authenticate(name.id, key_hash)).await;
+    let peer = match known.map_err(stopped)? {
+        Standing::In(peer) => peer,
+        Standing::Unknown => return refuse(&from.to_string(), NOT_LET_IN, "this identity is not known here"),
+        Standing::Revoked(peer) => return refuse(&peer.name, NOT_LET_IN, "this identity was revoked"),
+        Standing::Waiting(peer) => {
+            return refuse(&peer.name, NOT_NOW, "this identity waits for an admin to approve it");
+        }
+        Standing::Former(peer) => {
+            let why = "this identity was renewed elsewhere since: was it copied, or brought back from a backup?";
+            return refuse(&peer.name, NOT_LET_IN, why);
+        }
+    };
+    if until_s < link::renewal::now_s() {
+        return renew::serve_expired(state, &connection, &peer).await;
+    }
+    let id = peer.id;
+    let served = async {
+        match (shown.purpose, peer.role) {
+            (Purpose::Worker, Role::Worker) => worker::serve(state, connection.clone(), peer).await,
+            (Purpose::Client, Role::Client | Role::Admin) => client::serve(state, connection.clone(), peer).await,
+            _ => refuse(&peer.name, NOT_LET_IN, &format!("an identity of role {} may not do this", peer.role)),
+        }
+    };
+    tokio::select! {
+        served = served => served,
+        () = expiry(state, id, until_s) => refuse(&id.to_string(), NOT_LET_IN, "its certificate has expired"),
+    }
+}
+
+/// Ends when the newest certificate of an identity has expired, which is the one that was shown unless it was renewed.
+async fn expiry(state: &State, id: uuid::Uuid, mut until_s: i64) {
+    loop {
+        let left = u64::try_from(until_s.saturating_sub(link::renewal::now_s())).unwrap_or(0);
+        if left > 0 {
+            tokio::time::sleep(Duration::from_secs(left).min(LOOK)).await;
+            continue;
+        }
+        match state.core.ask(move |core| core.expiry_of(id)).await {
+            Ok(Some(newest)) if newest.secs() as i64 > until_s => until_s = newest.secs() as i64,
+            Ok(_) => return,
+            // Everything ends now anyway.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// What somebody wanted to be, for the audit log.
+fn word(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Enrol => "to join",
+        Purpose::Worker => "as worker",
+        Purpose::Client => "as client",
     }
 }
 
@@ -81,16 +163,33 @@ fn stopped(_: crate::core::Stopped) -> LinkError {
     LinkError::Closed("the master is shutting down".to_owned())
 }
 
-type Certificate = (link::PeerName, [u8; 32]);
+/// What a certificate says that TLS has verified.
+struct Certificate {
+    name: link::PeerName,
+    key_hash: [u8; 32],
+    until_s: i64,
+}
 
-/// What TLS has verified: what the connection is for, and whose certificate was shown.
-fn read_handshake(connection: &Connection) -> Result<(Purpose, Option<Certificate>), LinkError> {
+/// What the handshake has shown.
+struct Shown {
+    purpose: Purpose,
+    certificate: Option<Certificate>,
+    /// Under which CA the peer wanted to see the master's certificate.
+    wanted: Option<String>,
+}
+
+fn read_handshake(connection: &Connection) -> Result<Shown, LinkError> {
     let data = connection.handshake_data().and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
-    let purpose = data.and_then(|d| d.protocol).and_then(|alpn| Purpose::of_alpn(&alpn));
+    let (alpn, wanted) = data.map_or((None, None), |data| (data.protocol, data.server_name));
+    let purpose = alpn.and_then(|alpn| Purpose::of_alpn(&alpn));
     let purpose = purpose.ok_or_else(|| LinkError::Protocol("no ALPN of ours".to_owned()))?;
     let chain = connection.peer_identity().and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let identity = chain.as_deref().and_then(|chain| chain.first()).map(|der| read_certificate(der)).transpose()?;
-    Ok((purpose, identity))
+    let read = |der: &CertificateDer<'static>| {
+        let (name, key_hash) = read_certificate(der)?;
+        Ok::<_, LinkError>(Certificate { name, key_hash, until_s: Validity::of(der)?.until_s })
+    };
+    let certificate = chain.as_deref().and_then(|chain| chain.first()).map(read).transpose()?;
+    Ok(Shown { purpose, certificate, wanted })
 }
 
 /// The next stream that the other end opens. What it is for is read by whoever serves it, so that no stream waits for
@@ -112,9 +211,14 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
 }
 
-/// Serves a stream that carries content.
-async fn serve_content(state: &State, who: &str, open: Open, mut channel: Channel) -> Result<(), LinkError> {
+/// Serves a stream that carries content. Users read what their jobs, and jobs that are shared with them, need or left.
+async fn serve_content(state: &State, peer: &Peer, open: Open, mut channel: Channel) -> Result<(), LinkError> {
+    let who = &peer.name;
     match open {
+        Open::Get { hash, .. } if peer.role == Role::Client && !may_read(state, who, hash).await? => {
+            state.refused(who, "read", &format!("content {hash}"), "no job that it may see needs this content");
+            content::refuse_get(channel.tx, hash).await
+        }
         Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
         Open::Put(blob) => match refuse_blob(state, &blob) {
             None => content::serve_put(&state.blobs, channel, blob).await,
@@ -123,8 +227,16 @@ async fn serve_content(state: &State, who: &str, open: Open, mut channel: Channe
                 content::refuse_put(&mut channel.tx, refusal).await
             }
         },
-        Open::Control | Open::Request => Err(LinkError::Protocol("not a stream for content".to_owned())),
+        Open::Control | Open::Request | Open::Renew { .. } => {
+            Err(LinkError::Protocol("not a stream for content".to_owned()))
+        }
     }
+}
+
+async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
+    let (reader, user) = (state.reader.clone(), user.to_owned());
+    let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
+    looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
 }
 
 /// Why a blob is not taken, if so. Large ones never are; while the disk is nearly full none is, so that what is going

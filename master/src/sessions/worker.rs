@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use common::HostId;
 use common::host::Status;
@@ -11,16 +12,21 @@ use common::wire::{Refusal, RefusalCode, Versions};
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
 use scheduler::Event;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Receiver;
 
-use super::{accept, checkpoint, read_open, serve_content, stopped, within_deadline};
-use crate::core::{Connected, SessionId};
+use super::{accept, checkpoint, read_open, renew, serve_content, stopped, within_deadline};
+use crate::core::{Connected, Core, Outbox, SessionId};
 use crate::run::State;
-use crate::store::Peer;
+use crate::store::{Peer, StoreError};
 
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
-/// More slots than this are a mistake, or hostile.
-const MAX_SLOTS: u32 = 65_536;
+/// More slots than this are a mistake, or hostile: more than the command line takes.
+const MAX_SLOTS: u32 = 4_096;
+/// So many messages of one worker wait for the core at most.
+const UNREAD: usize = 32;
+/// How long the last word to a worker may take.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Serves a worker until its connection ends.
 pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
@@ -52,25 +58,27 @@ impl Worker {
         match read_open(&mut channel).await? {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
                 let (session, host) = (SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed)), self.host);
-                let ended = serve_control(&self.state, channel, &self.peer, host, session).await;
+                let ended = serve_control(&self.state, &self.connection, channel, &self.peer, session).await;
                 self.state.core.tell(move |core| core.on_disconnected(host, session));
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| "the control stream ended".to_owned());
                 self.connection.close(VarInt::from_u32(0), why.as_bytes());
                 ended
             }
-            open => serve_content(&self.state, &self.peer.name, open, channel).await,
+            Open::Renew { csr } => renew::serve(&self.state, &self.peer, &csr, channel).await,
+            open => serve_content(&self.state, &self.peer, open, channel).await,
         }
     }
 }
 
 async fn serve_control(
     state: &Arc<State>,
+    connection: &Connection,
     mut channel: Channel,
     peer: &Peer,
-    host: HostId,
     session: SessionId,
 ) -> Result<(), LinkError> {
-    let (outbox, inbox) = unbounded_channel();
+    let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
+    let (outbox, inbox) = Outbox::new(connection.clone());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let connected = match welcome(state, hello, peer, host, session, outbox) {
         Ok(connected) => connected,
@@ -94,7 +102,7 @@ fn welcome(
     peer: &Peer,
     host: HostId,
     session: SessionId,
-    outbox: UnboundedSender<ToWorker>,
+    outbox: Outbox,
 ) -> Result<Connected, Refusal> {
     let invalid = |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
     let ToMaster::Hello { versions, facts, status, held } = hello else {
@@ -115,11 +123,17 @@ fn sound(status: Status) -> Status {
 }
 
 /// Sends what the core has for the host, as many messages in one write as there are.
-async fn speak(mut tx: FrameSender, mut inbox: UnboundedReceiver<ToWorker>) -> Result<(), LinkError> {
+async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(), LinkError> {
     let mut messages = Vec::new();
     while inbox.recv_many(&mut messages, 64).await > 0 {
         for message in messages.drain(..) {
             tx.push(&message)?;
+            if let ToWorker::Refused(refusal) = message {
+                tx.flush().await?;
+                tx.finish();
+                let _ = tokio::time::timeout(LAST_WORD, tx.delivered()).await;
+                return Err(refusal.into());
+            }
         }
         tx.flush().await?;
     }
@@ -128,41 +142,57 @@ async fn speak(mut tx: FrameSender, mut inbox: UnboundedReceiver<ToWorker>) -> R
 }
 
 async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: SessionId) -> Result<(), LinkError> {
-    let event = |event| state.core.tell(move |core| core.on_event(host, session, event));
+    // What the core has not looked at yet is bounded: a worker that says more waits, and holds up nobody else.
+    let unread = Arc::new(Semaphore::new(UNREAD));
     while let Some(message) = rx.recv::<ToMaster>().await? {
+        let Ok(turn) = unread.clone().acquire_owned().await else { break };
+        let tell = |work: Word| {
+            state.core.tell(move |core| {
+                let _turn = turn;
+                work(core)
+            });
+        };
+        let event = |event| Box::new(move |core: &mut Core| core.on_event(host, session, event)) as Word;
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
             ToMaster::Heartbeat { status, held } => {
-                state.core.tell(move |core| core.on_heartbeat(host, session, sound(status), held));
+                tell(Box::new(move |core| core.on_heartbeat(host, session, sound(status), held)));
             }
-            ToMaster::Phases(held) => event(Event::AttemptsMoved { host, held }),
-            ToMaster::Delivered(deliveries) => deliver(state, host, deliveries)?,
+            ToMaster::Phases(held) => tell(event(Event::AttemptsMoved { host, held })),
+            ToMaster::Delivered(deliveries) => {
+                complete(state, host, &deliveries)?;
+                let each = move |core: &mut Core| deliveries.into_iter().try_for_each(|d| core.on_delivery(host, d));
+                tell(Box::new(each));
+            }
             ToMaster::Returned { attempts, why } => {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
-                event(Event::AttemptsReturned { host, attempts });
+                tell(event(Event::AttemptsReturned { host, attempts }));
             }
-            ToMaster::Owner(owner) => event(Event::OwnerChanged { host, owner }),
+            ToMaster::Owner(owner) => tell(event(Event::OwnerChanged { host, owner })),
             ToMaster::Checkpoint { attempt, sequence, saving } => {
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
-            ToMaster::Leaving => event(Event::HostLeft { host }),
+            ToMaster::Leaving => tell(event(Event::HostLeft { host })),
             ToMaster::Recorded { last, stretches } => {
-                state.core.tell(move |core| core.on_recorded(host, session, last, &stretches));
+                tell(Box::new(move |core| core.on_recorded(host, session, last, &stretches)));
             }
+            ToMaster::Instance(run) => tell(Box::new(move |core| core.on_instance(host, session, run))),
         }
     }
     Ok(())
 }
 
-/// Takes completions whose content is here. Should some of it not be, the session ends: the worker comes back, sends
+/// Something for the core to do.
+type Word = Box<dyn FnOnce(&mut Core) -> Result<(), StoreError> + Send>;
+
+/// Whether all content of completions is here. Should some of it not be, the session ends: the worker comes back, sends
 /// the content of all that was not acknowledged, and delivers again.
-fn deliver(state: &State, host: HostId, deliveries: Vec<Delivery>) -> Result<(), LinkError> {
+fn complete(state: &State, host: HostId, deliveries: &[Delivery]) -> Result<(), LinkError> {
     let here = |delivery: &Delivery| delivery.completion.blobs().all(|blob| state.blobs.has(&blob));
     if let Some(broken) = deliveries.iter().find(|delivery| !here(delivery)) {
         let what = format!("the completion of {} came without its content", broken.completion.attempt);
         tracing::warn!(%host, "{what}");
         return Err(LinkError::Protocol(what));
     }
-    state.core.tell(move |core| deliveries.into_iter().try_for_each(|delivery| core.on_delivery(host, delivery)));
     Ok(())
 }

@@ -3,8 +3,10 @@
 //!
 //! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change means.
 
+mod audit;
 mod availability;
 mod checkpoints;
+mod peers;
 mod reader;
 mod restore;
 mod schema;
@@ -21,9 +23,11 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub(crate) use audit::Entry;
+pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
-pub(crate) use writer::{JobRow, NewAttempt, NewJob, Redeemed, Writer};
+pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
+use common::content::BlobHash;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
@@ -60,12 +61,26 @@ impl Reader {
         answer
     }
 
-    /// The numbers of all jobs that `user` (anybody, where none is given) has.
-    pub(crate) fn job_ids(&self, user: Option<&str>) -> Result<IdSet, StoreError> {
+    /// The numbers of all jobs that `user` (anybody, where none is given) has, with those shared with that user where
+    /// wished.
+    pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
         self.with(|db| {
-            let mut query = db.prepare_cached("SELECT id FROM job WHERE ?1 IS NULL OR user = ?1")?;
+            let mut query = db.prepare_cached(if shared {
+                "SELECT id FROM job WHERE ?1 IS NULL OR user = ?1 UNION SELECT job FROM share WHERE user = ?1"
+            } else {
+                "SELECT id FROM job WHERE ?1 IS NULL OR user = ?1"
+            })?;
             let ids = query.query_map([user], |row| row.get::<_, u32>(0))?;
             Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+        })
+    }
+
+    /// Whether some job of the user's, or one that is shared with that user, needs this content.
+    pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+        self.with(|db| {
+            let sql = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE blob_use.hash = ?1
+                       AND (job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2))";
+            Ok(db.prepare_cached(sql)?.exists((hash.0, user))?)
         })
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Restored {
     pub(crate) view: JobView,
     /// What was submitted.
     pub(crate) spec: JobSpec,
+    /// Bytes of that.
+    pub(crate) bytes: u64,
     /// How far it is.
     pub(crate) progress: Progress,
 }
@@ -35,6 +37,8 @@ pub(crate) struct RestoredHost {
     pub(crate) lost: u64,
     /// When it was last heard of.
     pub(crate) heard: Option<Time>,
+    /// Whether its identity was revoked.
+    pub(crate) revoked: bool,
 }
 
 impl Writer {
@@ -51,15 +55,17 @@ impl Writer {
 
     /// One job with how far it is, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
-        let Some((view, spec)) = self.job(job)? else { return Ok(None) };
+        let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
         let progress = progress(self.db(), job)?;
-        Ok(Some(Restored { view, spec, progress }))
+        Ok(Some(Restored { view, spec, bytes, progress }))
     }
 
     /// Every host that has enrolled.
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
-        let mut query =
-            self.db().prepare("SELECT id, name, facts, draining, finished, lost, heard FROM host ORDER BY id")?;
+        let mut query = self.db().prepare(
+            "SELECT id, name, facts, draining, finished, lost, heard,
+             EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked) FROM host ORDER BY id",
+        )?;
         let mut rows = query.query([])?;
         let mut hosts = Vec::new();
         while let Some(row) = rows.next()? {
@@ -71,6 +77,7 @@ impl Writer {
                 finished: row.get::<_, i64>(4)?.max(0) as u64,
                 lost: row.get::<_, i64>(5)?.max(0) as u64,
                 heard: row.get::<_, Option<i64>>(6)?.map(time),
+                revoked: row.get(7)?,
             });
         }
         Ok(hosts)

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
@@ -57,6 +57,26 @@ const VERSION_2: &str = "
 CREATE TABLE availability (
     host INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, cpu REAL NOT NULL, owner INTEGER, reason TEXT,
     PRIMARY KEY (host, start)) WITHOUT ROWID;
+";
+
+/// Of an identity: `next_key_hash` is the key of a renewal that was not used yet, `former_key_hash` the one before the
+/// present, `token` the join token that it came with, `expires` when its newest certificate does. `approval` says that who
+/// joins with a token waits for an admin. `share` has the users who may look at another's job. `audit` is the audit log:
+/// `count` says how often something happened again within a minute.
+const VERSION_3: &str = "
+ALTER TABLE peer ADD COLUMN next_key_hash BLOB;
+ALTER TABLE peer ADD COLUMN former_key_hash BLOB;
+ALTER TABLE peer ADD COLUMN token INTEGER;
+ALTER TABLE peer ADD COLUMN approved INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE peer ADD COLUMN expires INTEGER;
+ALTER TABLE token ADD COLUMN approval INTEGER NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX peer_by_name ON peer (name);
+CREATE INDEX peer_by_key ON peer (key_hash);
+CREATE TABLE share (job INTEGER NOT NULL, user TEXT NOT NULL, PRIMARY KEY (job, user)) WITHOUT ROWID;
+CREATE INDEX share_by_user ON share (user);
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+    subject TEXT NOT NULL, allowed INTEGER NOT NULL, why TEXT NOT NULL, count INTEGER NOT NULL);
 ";
 
 /// Brings the store to this program's version, in one transaction.

@@ -138,7 +138,7 @@ fn what_was_not_committed_is_not_there() {
     store.commit().unwrap();
     add_job(&mut store, 2, &spec(1));
     drop(store);
-    assert_eq!(Reader::new(dir.path()).job_ids(None).unwrap(), IdSet::from_range(kept.0, kept.0));
+    assert_eq!(Reader::new(dir.path()).job_ids(None, true).unwrap(), IdSet::from_range(kept.0, kept.0));
 }
 
 #[test]

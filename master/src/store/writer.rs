@@ -4,13 +4,11 @@ use std::path::Path;
 
 use common::content::BlobHash;
 use common::host::HostFacts;
-use common::token::Role;
-use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState, TokenView};
+use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, BlobRef, Completion, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use uuid::Uuid;
 
-use super::{AttemptResult, Peer, StoreError, connect, from_postcard, micros, schema, time, to_postcard, word};
+use super::{AttemptResult, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
 /// The write-ahead log keeps at most so many bytes once they are no longer needed.
 const WAL_KEEPS: i64 = 16 << 20;
@@ -33,6 +31,16 @@ pub(crate) struct NewJob<'a> {
     pub(crate) spec: &'a JobSpec,
     /// When.
     pub(crate) now: Time,
+}
+
+/// A job as the request for it is known by.
+pub(crate) struct Requested {
+    /// Its number.
+    pub(crate) job: JobId,
+    /// BLAKE3 of its spec.
+    pub(crate) body_hash: [u8; 32],
+    /// Whose it is.
+    pub(crate) user: String,
 }
 
 /// What changes of a job over its life.
@@ -67,14 +75,6 @@ pub(crate) struct NewAttempt<'a> {
     pub(crate) now: Time,
     /// Why.
     pub(crate) why: &'a str,
-}
-
-/// What a token was good for.
-pub(crate) enum Redeemed {
-    /// A new identity; the token's use is counted.
-    Peer(Peer),
-    /// Nothing; why.
-    Refused(&'static str),
 }
 
 impl Writer {
@@ -154,10 +154,13 @@ impl Writer {
         Ok(Incarnation(last + 1))
     }
 
-    /// The job that this request made before, with the hash of its body.
-    pub(crate) fn job_of_request(&self, request: RequestId) -> Result<Option<(JobId, [u8; 32])>, StoreError> {
-        let sql = "SELECT id, body_hash FROM job WHERE request = ?";
-        Ok(self.db.query_row(sql, [request.0.as_bytes()], |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?)
+    /// The job that this request made before.
+    pub(crate) fn job_of_request(&self, request: RequestId) -> Result<Option<Requested>, StoreError> {
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(Requested { job: JobId(row.get(0)?), body_hash: row.get(1)?, user: row.get(2)? })
+        };
+        let sql = "SELECT id, body_hash, user FROM job WHERE request = ?";
+        Ok(self.db.query_row(sql, [request.0.as_bytes()], read).optional()?)
     }
 
     /// Remembers a job and every blob that it needs.
@@ -225,7 +228,7 @@ impl Writer {
 
     /// Removes a job with everything of it but the content, which is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
-        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob"] {
+        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share"] {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
@@ -339,11 +342,11 @@ impl Writer {
         Ok(())
     }
 
-    /// The job as the store has it.
-    pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec)>, StoreError> {
+    /// The job as the store has it, with the bytes of its spec.
+    pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec, u64)>, StoreError> {
         let Some(view) = super::reader::job_view(&self.db, job)? else { return Ok(None) };
         let spec: Vec<u8> = self.db.query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| row.get(0))?;
-        Ok(Some((view, from_postcard(&spec)?)))
+        Ok(Some((view, from_postcard(&spec)?, spec.len() as u64)))
     }
 
     /// Keeps what a host says of itself.
@@ -369,123 +372,5 @@ impl Writer {
             params![finished as i64, lost as i64, micros(heard), host.0],
         )
         .map(drop)
-    }
-
-    /// Makes a token whose secret hashes to this.
-    pub(crate) fn add_token(
-        &mut self,
-        secret_hash: [u8; 32],
-        role: Role,
-        name: &str,
-        uses: u32,
-        expires: Time,
-    ) -> Result<TokenView, StoreError> {
-        self.change(
-            "INSERT INTO token (secret_hash, role, name, uses_left, expires) VALUES (?, ?, ?, ?, ?)",
-            params![secret_hash, role.to_string(), name, uses, micros(expires)],
-        )?;
-        let id = u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?;
-        Ok(TokenView { id, role, name: name.to_owned(), uses_left: uses, expires, revoked: false })
-    }
-
-    /// Makes a token useless; false where there is none.
-    pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
-        Ok(self.change("UPDATE token SET revoked = 1 WHERE id = ?", [id])? > 0)
-    }
-
-    /// Every token.
-    pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
-        let mut query =
-            self.db.prepare_cached("SELECT id, role, name, uses_left, expires, revoked FROM token ORDER BY id")?;
-        let mut rows = query.query([])?;
-        let mut tokens = Vec::new();
-        while let Some(row) = rows.next()? {
-            tokens.push(TokenView {
-                id: row.get(0)?,
-                role: word(&row.get::<_, String>(1)?)?,
-                name: row.get(2)?,
-                uses_left: row.get(3)?,
-                expires: time(row.get(4)?),
-                revoked: row.get(5)?,
-            });
-        }
-        Ok(tokens)
-    }
-
-    /// Uses up one use of a token for a new identity with this key and (made unique) name.
-    pub(crate) fn redeem(
-        &mut self,
-        token: u32,
-        secret_hash: [u8; 32],
-        name: &str,
-        key_hash: [u8; 32],
-        now: Time,
-    ) -> Result<Redeemed, StoreError> {
-        let stored: Option<[u8; 32]> =
-            self.db.query_row("SELECT secret_hash FROM token WHERE id = ?", [token], |row| row.get(0)).optional()?;
-        // blake3's hashes compare in constant time.
-        let right = stored.is_some_and(|stored| blake3::Hash::from(stored) == blake3::Hash::from(secret_hash));
-        let Some(view) = self.tokens()?.into_iter().find(|t| right && t.id == token) else {
-            return Ok(Redeemed::Refused("there is no such join token"));
-        };
-        if view.revoked {
-            return Ok(Redeemed::Refused("the join token was revoked"));
-        }
-        if view.uses_left == 0 {
-            return Ok(Redeemed::Refused("the join token has been used up"));
-        }
-        if view.expires < now {
-            return Ok(Redeemed::Refused("the join token has expired"));
-        }
-        self.change("UPDATE token SET uses_left = uses_left - 1 WHERE id = ?", [token])?;
-        self.add_peer(view.role, name, key_hash, now).map(Redeemed::Peer)
-    }
-
-    /// Makes an identity known.
-    pub(crate) fn add_peer(
-        &mut self,
-        role: Role,
-        name: &str,
-        key_hash: [u8; 32],
-        now: Time,
-    ) -> Result<Peer, StoreError> {
-        let id = Uuid::from_bytes(rand::random());
-        let name = self.unique_name(name)?;
-        let host = match role {
-            Role::Worker => {
-                self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
-                Some(HostId(
-                    u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?,
-                ))
-            }
-            Role::Client | Role::Admin => None,
-        };
-        self.change(
-            "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
-            params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
-        )?;
-        Ok(Peer { id, role, name, key_hash, host })
-    }
-
-    fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
-        let mut taken = self.db.prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
-        let mut name = wished.to_owned();
-        for n in 2.. {
-            if !taken.exists([&name])? {
-                break;
-            }
-            name = format!("{wished}-{n}");
-        }
-        Ok(name)
-    }
-
-    /// The identity with this number, unless it was revoked.
-    pub(crate) fn peer(&self, id: Uuid) -> Result<Option<Peer>, StoreError> {
-        let sql = "SELECT role, name, key_hash, host FROM peer WHERE uuid = ? AND revoked = 0";
-        let found = self.db.prepare_cached(sql)?.query_row([id.as_bytes()], |row| {
-            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get::<_, Option<u32>>(3)?))
-        });
-        let Some((role, name, key_hash, host)) = found.optional()? else { return Ok(None) };
-        Ok(Some(Peer { id, role: word(&role)?, name, key_hash, host: host.map(HostId) }))
     }
 }

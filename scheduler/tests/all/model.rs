@@ -257,7 +257,7 @@ impl Model {
                     host.connected = false;
                 }
             }
-            Event::HostLeft { host } => {
+            Event::HostLeft { host } | Event::HostRevoked { host } => {
                 if let Some(host) = self.hosts.get_mut(host) {
                     (host.left, host.connected, host.health) = (true, false, Health::Lost);
                     host.joined = true;

@@ -204,7 +204,8 @@ impl Fleet {
             }
             18 => {
                 *self.worker(host) = Worker::default();
-                self.send(Event::HostLeft { host });
+                let revoked = b.is_multiple_of(4);
+                self.send(if revoked { Event::HostRevoked { host } } else { Event::HostLeft { host } });
             }
             19 => {
                 let span = s(u64::from(a % 3_000));

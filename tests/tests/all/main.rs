@@ -2,4 +2,5 @@
 //! `tests::Grid`. What one room can test alone is tested in that room.
 
 mod e2e;
+mod hostile;
 mod house;

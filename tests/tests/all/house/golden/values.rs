@@ -5,6 +5,7 @@ use common::availability::Stretch;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
+use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Rules, Source, TaskSet, Work};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
@@ -30,21 +31,22 @@ macro_rules! variants {
 }
 
 variants!(ENROL_REPLIES, enrol_reply_name: EnrolReply { Enrolled, Refused, Here });
-variants!(OPENS, open_name: Open { Control, Request, Get, Put });
+variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, TokenCreate,
-    TokenList, TokenRevoke, Availability,
+    TokenList, TokenRevoke, Availability, TokenForApproval, Identities, Approve, Revoke, Share, Audit,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
+    Identities, Audit,
 });
 
 fn forecast() -> Forecast {
@@ -136,7 +138,13 @@ pub(super) fn enrol_replies() -> Vec<EnrolReply> {
 }
 
 pub(super) fn opens() -> Vec<Open> {
-    vec![Open::Control, Open::Request, Open::Get { hash: blob(4).hash, offset: 70_000 }, Open::Put(blob(5))]
+    vec![
+        Open::Control,
+        Open::Request,
+        Open::Get { hash: blob(4).hash, offset: 70_000 },
+        Open::Put(blob(5)),
+        Open::Renew { csr: vec![0x30, 0x82] },
+    ]
 }
 
 pub(super) fn replies_to_get() -> Vec<GetReply> {
@@ -186,6 +194,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
         ToMaster::Recorded { last: 300, stretches: stretches() },
+        ToMaster::Instance(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
     ]
 }
 
@@ -306,6 +315,12 @@ pub(super) fn requests() -> Vec<Request> {
             since: Time(1_700_000_000_000_000),
             until: Time(1_700_000_003_000_000),
         },
+        Request::TokenForApproval { role: Role::Worker, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
+        Request::Identities { names: vec!["office-12".into()] },
+        Request::Approve { name: "office-12".into() },
+        Request::Revoke { name: "office-12".into() },
+        Request::Share { jobs: Selector::Ids(ids()), user: "ada".into(), on: true },
+        Request::Audit { most: 100 },
     ]
 }
 
@@ -428,5 +443,19 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Token(token, token_view()),
         Reply::Tokens(vec![token_view()]),
         Reply::Availability(availability_view()),
+        Reply::Identities(
+            [IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked].map(identity_view).into(),
+        ),
+        Reply::Audit(vec![audit_view()]),
     ]
+}
+
+fn identity_view(state: IdentityState) -> IdentityView {
+    let (host, enrolled, expires) = (Some(HostId(12)), Time(1_700_000_000_000_000), Some(Time(1_702_592_000_000_000)));
+    IdentityView { name: "office-12".into(), role: Role::Worker, state, host, enrolled, expires, connections: 1 }
+}
+
+fn audit_view() -> AuditView {
+    let (at, subject, why) = (Time(1_700_000_000_000_000), "token 3".into(), "the join token was revoked".into());
+    AuditView { number: 9, at, who: "192.0.2.7".into(), what: "enrol".into(), subject, allowed: false, why, count: 4 }
 }

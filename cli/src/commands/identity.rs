@@ -1,0 +1,143 @@
+//! `deskgrid identity` and `deskgrid audit`.
+
+use common::identity::{AuditView, IdentityView};
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+use serde::Serialize;
+
+use super::Context;
+use crate::args::IdentityCommand;
+use crate::args::serve::AuditArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::table::Rows;
+use crate::output::when;
+use crate::session::Session;
+
+/// Somebody who has joined, as scripts see it.
+#[derive(Serialize)]
+struct Identity {
+    identity: String,
+    role: String,
+    state: String,
+    host: Option<String>,
+    enrolled: String,
+    expires: Option<String>,
+    connections: u32,
+}
+
+#[derive(Serialize)]
+struct Identities {
+    identities: Vec<Identity>,
+}
+
+/// An entry of the audit log, as scripts see it.
+#[derive(Serialize)]
+struct Entry {
+    number: u64,
+    at: String,
+    who: String,
+    what: String,
+    subject: String,
+    allowed: bool,
+    why: String,
+    count: u32,
+}
+
+#[derive(Serialize)]
+struct Audit {
+    entries: Vec<Entry>,
+}
+
+impl From<&IdentityView> for Identity {
+    fn from(view: &IdentityView) -> Self {
+        Self {
+            identity: view.name.clone(),
+            role: view.role.to_string(),
+            state: view.state.to_string(),
+            host: view.host.map(|host| host.to_string()),
+            enrolled: when::iso(view.enrolled),
+            expires: view.expires.map(when::iso),
+            connections: view.connections,
+        }
+    }
+}
+
+impl From<&AuditView> for Entry {
+    fn from(view: &AuditView) -> Self {
+        let AuditView { number, at, who, what, subject, allowed, why, count } = view.clone();
+        Self { number, at: when::iso(at), who, what, subject, allowed, why, count }
+    }
+}
+
+/// Does what was asked for.
+pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    let request = match command {
+        IdentityCommand::List => Request::Identities { names: Vec::new() },
+        IdentityCommand::Approve { name } => Request::Approve { name },
+        IdentityCommand::Revoke { name } => Request::Revoke { name },
+    };
+    judge(context, &session, &request).await?;
+    session.close().await;
+    Ok(Exit::Well)
+}
+
+/// Sends a request that identities answer, and shows them.
+pub(super) async fn judge(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+    let mut views: Vec<IdentityView> = Vec::new();
+    for reply in session.client().ask(request).await? {
+        match reply {
+            Reply::Identities(some) => views.extend(some),
+            other => return Err(unexpected(Some(&other)).into()),
+        }
+    }
+    let text = || {
+        let headings = ["IDENTITY", "ROLE", "STATE", "JOINED", "CERTIFICATE EXPIRES", "CONNECTIONS"];
+        let mut rows = Rows::new(&headings, context.out.color());
+        for view in &views {
+            rows.add([
+                view.name.clone(),
+                view.role.to_string(),
+                view.state.to_string(),
+                when::relative(view.enrolled, when::now()),
+                view.expires.map_or_else(|| "unknown".to_owned(), |at| when::relative(at, when::now())),
+                view.connections.to_string(),
+            ]);
+        }
+        rows.text("nobody has joined yet: deskgrid token create --role worker")
+    };
+    let document = Identities { identities: views.iter().map(Identity::from).collect() };
+    context.out.show(&document, text, || views.iter().map(|view| view.name.clone()).collect())
+}
+
+/// Shows the audit log.
+pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    let mut views: Vec<AuditView> = Vec::new();
+    for reply in session.client().ask(&Request::Audit { most: args.last }).await? {
+        match reply {
+            Reply::Audit(some) => views.extend(some),
+            other => return Err(unexpected(Some(&other)).into()),
+        }
+    }
+    session.close().await;
+    let text = || {
+        let mut rows = Rows::new(&["AT", "WHO", "WHAT", "WITH", "ANSWER", "TIMES", "WHY"], context.out.color());
+        for view in &views {
+            let answer = if view.allowed { "allowed" } else { "refused" };
+            rows.add([
+                when::iso(view.at),
+                view.who.clone(),
+                view.what.clone(),
+                view.subject.clone(),
+                answer.to_owned(),
+                view.count.to_string(),
+                view.why.clone(),
+            ]);
+        }
+        rows.text("the audit log is empty")
+    };
+    let document = Audit { entries: views.iter().map(Entry::from).collect() };
+    context.out.show(&document, text, || views.iter().map(|view| view.number.to_string()).collect())?;
+    Ok(Exit::Well)
+}

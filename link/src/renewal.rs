@@ -1,0 +1,198 @@
+//! How an identity stays fresh: a new certificate for a new key before the old one expires, kept so that a crash at any
+//! moment leaves one that works.
+//!
+//! The master takes the old key until the new one is first used. So whoever crashes before the new one is saved goes on
+//! with the old one, and whoever crashes afterwards goes on with the new one.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::SystemTime;
+
+use common::wire::enrol::EnrolReply;
+use common::wire::stream::Open;
+use rcgen::{CertificateParams, KeyPair};
+
+use crate::endpoint::{Connection, Purpose, connect};
+use crate::error::LinkError;
+use crate::identity::{Identity, Validity, key_hash};
+
+/// Now, in seconds since 1970, by this machine's clock.
+pub fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Asks the master for a new certificate over a connection that shows the old one. Nothing is saved.
+///
+/// # Errors
+/// If the master refuses, is too old to know of renewals, or the connection is gone.
+pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Identity, LinkError> {
+    let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
+    let key = KeyPair::generate().map_err(bad)?;
+    let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?.der().to_vec();
+    let mut channel = connection.open(&Open::Renew { csr }).await?;
+    channel.tx.finish();
+    match channel.rx.expect::<EnrolReply>().await? {
+        EnrolReply::Enrolled { certificate, ca, role, name } => {
+            let ours = *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
+            if key_hash(&certificate)? != ours {
+                return Err(LinkError::Protocol("a certificate for another key".to_owned()));
+            }
+            let link = crate::identity::LinkInfo { master: identity.link.master.clone(), name, role };
+            Ok(Identity { certificate: certificate.into(), key: key.serialize_der().into(), ca: ca.into(), link })
+        }
+        EnrolReply::Refused(refusal) => Err(refusal.into()),
+        EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
+    }
+}
+
+/// Renews the identity in `dir` if it is time to, over a connection of its own; gives the one that is to be used. Where it
+/// cannot be renewed now but has not expired, that is the old one. One process at a time does this.
+///
+/// # Errors
+/// If the identity cannot be read, or has expired and is not renewed.
+pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> {
+    let identity = Identity::load(dir)?;
+    if !Validity::of(&identity.certificate)?.is_due(now_s()) {
+        return Ok(identity);
+    }
+    let _turn = turn(dir.to_owned()).await?;
+    // Somebody else may have done it meanwhile.
+    let identity = Identity::load(dir)?;
+    let validity = Validity::of(&identity.certificate)?;
+    if !validity.is_due(now_s()) {
+        return Ok(identity);
+    }
+    let renewed = async {
+        let connection = connect(&identity, purpose).await?;
+        let renewed = renew(&connection, &identity).await;
+        connection.close("renewed").await;
+        renewed
+    };
+    match renewed.await {
+        Ok(renewed) => {
+            renewed.replace(dir)?;
+            tracing::info!(name = renewed.link.name, "the certificate was renewed");
+            Ok(renewed)
+        }
+        Err(error) if validity.until_s < now_s() => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "the certificate could not be renewed yet");
+            Ok(identity)
+        }
+    }
+}
+
+/// Renews the identity in `dir` over a connection that it already has.
+///
+/// # Errors
+/// As [`renew`], and if the new one cannot be saved.
+pub async fn renew_in_place(dir: &Path, connection: &Connection, identity: &Identity) -> Result<Identity, LinkError> {
+    let _turn = turn(dir.to_owned()).await?;
+    let renewed = renew(connection, identity).await?;
+    renewed.replace(dir)?;
+    Ok(renewed)
+}
+
+/// Waits for the turn to change the identity; it ends with the file that is given.
+async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
+    let path = dir.join("renewal.lock");
+    let shown = path.clone();
+    let locked = tokio::task::spawn_blocking(move || {
+        let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        file.lock()?;
+        Ok(file)
+    });
+    locked.await.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(LinkError::file("cannot lock", shown))
+}
+
+/// Where a new identity lies whole before it takes the place of the old one.
+const NEXT: &str = "next";
+/// The files of an identity. The last one says that the others are there.
+const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];
+
+impl Identity {
+    /// Puts this identity in the place of the one in `dir`. After a crash there is the one or the other, whole.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn replace(&self, dir: &Path) -> Result<(), LinkError> {
+        let next = dir.join(NEXT);
+        if next.exists() {
+            fs::remove_dir_all(&next).map_err(LinkError::file("cannot remove", &next))?;
+        }
+        self.save(&next)?;
+        finish_replacing(dir)
+    }
+}
+
+/// Goes on with a replacement that a crash interrupted, if there is one. Doing so twice, or in two processes, does no harm.
+pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
+    let next = dir.join(NEXT);
+    if !next.join(FILES[3]).exists() {
+        return Ok(());
+    }
+    for name in FILES {
+        let from = next.join(name);
+        let bytes = match fs::read(&from) {
+            // Another process was quicker.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !next.join(FILES[3]).exists() => {
+                return Ok(());
+            }
+            read => read.map_err(LinkError::file("cannot read", &from))?,
+        };
+        let to = dir.join(name);
+        crate::files::write_whole(&to, &bytes, 0o600).map_err(LinkError::file("cannot write", to))?;
+    }
+    // The file that says that there is something to do goes first.
+    let _ = fs::remove_file(next.join(FILES[3]));
+    let _ = fs::remove_dir_all(&next);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::LinkInfo;
+    use common::token::Role;
+
+    fn identity(fill: u8) -> Identity {
+        let link = LinkInfo { master: "h:1".into(), name: format!("n{fill}"), role: Role::Worker };
+        Identity { certificate: vec![fill; 3].into(), key: vec![fill; 4].into(), ca: vec![fill; 5].into(), link }
+    }
+
+    fn parts(identity: &Identity) -> (u8, u8, u8, String) {
+        let first = |bytes: &[u8]| bytes[0];
+        let (certificate, ca) = (first(&identity.certificate), first(&identity.ca));
+        (certificate, first(identity.key.secret_pkcs8_der()), ca, identity.link.name.clone())
+    }
+
+    #[test]
+    fn a_crash_at_any_moment_of_a_replacement_leaves_one_whole_identity() {
+        // What lies there after each step of `replace`, and which identity must be read then.
+        for (steps, expected) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 2), (7, 2), (8, 2)] {
+            let dir = tempfile::tempdir().unwrap();
+            identity(1).save(dir.path()).unwrap();
+            let next = dir.path().join(NEXT);
+            let staged = tempfile::tempdir().unwrap();
+            identity(2).save(staged.path()).unwrap();
+            fs::create_dir(&next).unwrap();
+            for name in &FILES[..steps.min(4)] {
+                fs::copy(staged.path().join(name), next.join(name)).unwrap();
+            }
+            for name in &FILES[..steps.saturating_sub(4)] {
+                fs::copy(next.join(name), dir.path().join(name)).unwrap();
+            }
+            let found = Identity::load(dir.path()).unwrap();
+            assert_eq!(parts(&found), (expected, expected, expected, format!("n{expected}")), "after {steps} steps");
+            assert_eq!(parts(&Identity::load(dir.path()).unwrap()), parts(&found), "read twice");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_due_once_a_third_of_its_life_is_left() {
+        let day = 86_400;
+        let validity = Validity { from_s: 0, until_s: 32 * day };
+        assert!(!validity.is_due(22 * day - 1) && validity.is_due(22 * day) && validity.is_due(40 * day));
+    }
+}

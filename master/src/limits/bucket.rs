@@ -1,0 +1,121 @@
+//! Token buckets by key, with time as an argument: each key may take so many at once, and so many a second for long.
+
+use std::collections::BTreeMap;
+
+use common::{Span, Time};
+
+/// How fast a bucket fills, and how much it holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rate {
+    /// So many come back in a second.
+    pub(crate) per_s: f64,
+    /// So many can be taken at once.
+    pub(crate) burst: f64,
+}
+
+/// What has been taken from a bucket and has not come back, as of a time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Taken {
+    count: f64,
+    at: Time,
+}
+
+impl Taken {
+    fn now(self, rate: Rate, now: Time) -> f64 {
+        (self.count - now.since(self.at).secs() * rate.per_s).max(0.0)
+    }
+}
+
+/// One bucket for each key. Of keys beyond a number, those that have taken nothing lately are forgotten, and if that is not
+/// enough the newcomers share one bucket: memory is bounded, whoever asks.
+#[derive(Debug)]
+pub(crate) struct Buckets<K> {
+    rate: Rate,
+    most: usize,
+    taken: BTreeMap<K, Taken>,
+    others: Taken,
+}
+
+impl<K: Ord> Buckets<K> {
+    pub(crate) fn new(rate: Rate, most: usize) -> Self {
+        Self { rate, most, taken: BTreeMap::new(), others: Taken::default() }
+    }
+
+    /// How long until this key may take one more; zero: now.
+    pub(crate) fn wait(&self, key: &K, now: Time) -> Span {
+        let full = self.taken.len() >= self.most;
+        let taken = self.taken.get(key).copied().unwrap_or(if full { self.others } else { Taken::default() });
+        let missing = taken.now(self.rate, now) + 1.0 - self.rate.burst;
+        // A hundred nanoseconds too few are nobody's fault but rounding's.
+        if missing <= 1e-7 { Span::ZERO } else { Span((missing / self.rate.per_s * 1e6).ceil() as u64) }
+    }
+
+    /// Takes one, whether it is there or not: what is taken too early makes the next wait longer.
+    pub(crate) fn take(&mut self, key: K, now: Time) {
+        let rate = self.rate;
+        if self.taken.len() >= self.most && !self.taken.contains_key(&key) {
+            self.taken.retain(|_, taken| taken.now(rate, now) > 0.0);
+        }
+        let full = self.taken.len() >= self.most && !self.taken.contains_key(&key);
+        let taken = if full { &mut self.others } else { self.taken.entry(key).or_default() };
+        *taken = Taken { count: taken.now(rate, now) + 1.0, at: now };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RATE: Rate = Rate { per_s: 2.0, burst: 3.0 };
+
+    fn at(s: f64) -> Time {
+        Time((s * 1e6) as u64)
+    }
+
+    #[test]
+    fn a_burst_is_free_and_what_comes_after_waits_for_its_turn() {
+        let mut buckets = Buckets::new(RATE, 10);
+        for _ in 0..3 {
+            assert_eq!(buckets.wait(&"a", at(1.0)), Span::ZERO);
+            buckets.take("a", at(1.0));
+        }
+        assert_eq!(buckets.wait(&"a", at(1.0)), Span(500_000));
+        assert_eq!(buckets.wait(&"b", at(1.0)), Span::ZERO, "another's bucket");
+        assert_eq!(buckets.wait(&"a", at(1.5)), Span::ZERO);
+        buckets.take("a", at(1.0));
+        buckets.take("a", at(1.0));
+        assert_eq!(buckets.wait(&"a", at(1.0)), Span(1_500_000), "what was taken too early counts");
+        assert_eq!(buckets.wait(&"a", at(9.0)), Span::ZERO);
+    }
+
+    #[test]
+    fn keys_beyond_the_bound_share_one_bucket_and_idle_ones_make_room() {
+        let mut buckets = Buckets::new(RATE, 2);
+        for key in 0..100 {
+            buckets.take(key, at(1.0));
+        }
+        assert_eq!(buckets.taken.len(), 2);
+        assert_eq!(buckets.wait(&0, at(1.0)), Span::ZERO);
+        assert!(buckets.wait(&200, at(1.0)) > Span::from_secs(40));
+        buckets.take(7, at(3.0));
+        assert_eq!(buckets.taken.keys().copied().collect::<Vec<_>>(), [7]);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_takes_more_than_the_burst_and_the_rate_allow(pauses in prop::collection::vec(0.0..1.0f64, 1..200)) {
+            let mut buckets = Buckets::new(RATE, 4);
+            let (mut now, mut taken) = (10.0, 0u32);
+            for pause in &pauses {
+                now += pause;
+                if buckets.wait(&(), at(now)) == Span::ZERO {
+                    buckets.take((), at(now));
+                    taken += 1;
+                }
+            }
+            let most = RATE.burst + RATE.per_s * (now - 10.0);
+            prop_assert!(f64::from(taken) <= most + 1e-3, "{taken} of {most}");
+        }
+    }
+}

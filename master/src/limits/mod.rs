@@ -1,0 +1,156 @@
+//! What one peer may take of the master, so that it cannot starve the rest: how often, how much at a time, and in whose
+//! turn. The mechanisms are pure, in modules of their own; here they are put together for the sessions.
+//!
+//! Not here: limits of QUIC (streams and windows are set with the endpoint), of a message (the frame), of a file.
+
+mod bucket;
+mod door;
+mod gate;
+mod log;
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use common::{Span, Time};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+pub(crate) use bucket::{Buckets, Rate};
+pub(crate) use door::{Door, Knock, Pending};
+pub(crate) use gate::Gate;
+pub(crate) use log::{Attempted, Coalescer};
+
+/// What one peer may take, and what all of them together. Shown in `configs/master.toml`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections of all peers together.
+    pub connections: u32,
+    /// Connections of one user.
+    pub connections_per_user: u32,
+    /// Requests of one user in a second, on the average; who asks more often waits.
+    pub requests_per_s: u32,
+    /// Requests of one user that are being answered at a time; the others wait in line, and every user has a turn.
+    pub requests_at_a_time: u32,
+    /// Jobs of one user that are not settled.
+    pub open_jobs_per_user: u32,
+    /// Bytes that the specs of one user's unsettled jobs take together.
+    pub open_spec_bytes_per_user: u64,
+    /// Bytes that the spec of one job takes.
+    pub spec_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            connections_per_user: 256,
+            requests_per_s: 200,
+            requests_at_a_time: 8,
+            open_jobs_per_user: 10_000,
+            open_spec_bytes_per_user: 512 << 20,
+            spec_bytes: 128 << 20,
+        }
+    }
+}
+
+/// Requests of all users that are being answered at a time.
+const REQUESTS: usize = 64;
+/// A user may ask for so many seconds' worth of requests in one go.
+const BURST_S: f64 = 10.0;
+/// So many keys are told apart in each table; those beyond share one entry.
+const TOLD_APART: usize = 10_000;
+/// Wrong tokens from one address: five at once, then one in twelve seconds.
+const GUESSES: Rate = Rate { per_s: 1.0 / 12.0, burst: 5.0 };
+/// Wrong tokens from all addresses together.
+const ALL_GUESSES: Rate = Rate { per_s: 5.0, burst: 100.0 };
+/// Renewals of one identity: ten at once, then one in a minute.
+const RENEWALS: Rate = Rate { per_s: 1.0 / 60.0, burst: 10.0 };
+
+/// Everything that is counted while the master runs.
+pub(crate) struct Counters {
+    guesses: Mutex<(Buckets<IpAddr>, Buckets<()>)>,
+    renewals: Mutex<Buckets<Uuid>>,
+    requests: Mutex<Buckets<Uuid>>,
+    /// Who is in turn.
+    pub(crate) gate: Gate,
+    /// Who may come in.
+    pub(crate) door: Door,
+    log: Mutex<Coalescer>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Addresses that one end can have as many of as it likes count as one: the /64 of an IPv6 address.
+fn place(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4(v4),
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
+        }
+    }
+}
+
+impl Counters {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let per_s = f64::from(limits.requests_per_s.max(1));
+        let requests = Rate { per_s, burst: per_s * BURST_S };
+        Self {
+            guesses: Mutex::new((Buckets::new(GUESSES, TOLD_APART), Buckets::new(ALL_GUESSES, 1))),
+            renewals: Mutex::new(Buckets::new(RENEWALS, TOLD_APART)),
+            requests: Mutex::new(Buckets::new(requests, TOLD_APART)),
+            gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
+            door: Door::new(limits.connections as usize),
+            log: Mutex::default(),
+        }
+    }
+
+    /// How long no token is taken from this address.
+    pub(crate) fn may_guess(&self, from: IpAddr, now: Time) -> Result<(), Span> {
+        let guesses = lock(&self.guesses);
+        match guesses.0.wait(&place(from), now).max(guesses.1.wait(&(), now)) {
+            Span::ZERO => Ok(()),
+            wait => Err(wait),
+        }
+    }
+
+    /// A wrong token came from there.
+    pub(crate) fn guessed(&self, from: IpAddr, now: Time) {
+        let mut guesses = lock(&self.guesses);
+        guesses.0.take(place(from), now);
+        guesses.1.take((), now);
+    }
+
+    /// Whether this identity may renew its certificate now.
+    pub(crate) fn may_renew(&self, id: Uuid, now: Time) -> Result<(), Span> {
+        let mut renewals = lock(&self.renewals);
+        match renewals.wait(&id, now) {
+            Span::ZERO => {
+                renewals.take(id, now);
+                Ok(())
+            }
+            wait => Err(wait),
+        }
+    }
+
+    /// How long a request of this user has to wait for the user's pace.
+    pub(crate) fn pace(&self, id: Uuid, now: Time) -> Span {
+        let mut requests = lock(&self.requests);
+        let wait = requests.wait(&id, now);
+        requests.take(id, now);
+        wait
+    }
+
+    /// What of a refusal is to be written into the audit log now.
+    pub(crate) fn note(&self, now: Time, attempted: Attempted) -> Vec<crate::store::Entry> {
+        lock(&self.log).note(now, attempted)
+    }
+
+    /// What happened again since, and is to be written now.
+    pub(crate) fn repeats(&self, now: Time) -> Vec<crate::store::Entry> {
+        lock(&self.log).turn(now)
+    }
+}

@@ -1,0 +1,69 @@
+//! A new certificate for somebody who has one: for a new key, by the CA of the day.
+
+use std::time::Duration;
+
+use common::wire::enrol::EnrolReply;
+use common::wire::stream::Open;
+use common::wire::{Refusal, RefusalCode};
+use link::{Channel, LinkError};
+use quinn::Connection;
+
+use super::{accept, read_open, stopped};
+use crate::authority::read_request;
+use crate::run::State;
+use crate::store::Peer;
+
+/// How long somebody whose certificate has expired may take to ask for a new one.
+const LAST_CHANCE: Duration = Duration::from_secs(30);
+
+/// One request, one reply.
+pub(super) async fn serve(state: &State, peer: &Peer, csr: &[u8], mut channel: Channel) -> Result<(), LinkError> {
+    let reply = match answer(state, peer, csr).await? {
+        Ok(reply) => reply,
+        Err(refusal) => {
+            state.refused(&peer.name, "renew", "its certificate", &refusal.message);
+            EnrolReply::Refused(refusal)
+        }
+    };
+    channel.tx.send(&reply).await?;
+    channel.tx.finish();
+    channel.tx.delivered().await;
+    Ok(())
+}
+
+async fn answer(state: &State, peer: &Peer, csr: &[u8]) -> Result<Result<EnrolReply, Refusal>, LinkError> {
+    if let Err(wait) = state.counters.may_renew(peer.id, state.clock.now()) {
+        let what = "this identity was renewed too often";
+        return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
+    }
+    let Ok((csr, key_hash)) = read_request(csr) else {
+        return Ok(Err(Refusal::new(RefusalCode::Invalid, "the certificate request is broken", "")));
+    };
+    let (of, expires) = (peer.clone(), state.authority.expiry());
+    // Durable before anybody has the certificate.
+    if !state.core.ask(move |core| core.renew(&of, key_hash, expires)).await.map_err(stopped)? {
+        let what = "this identity is not let in any more";
+        return Ok(Err(Refusal::new(RefusalCode::NotAuthorised, what, "ask an admin for a new token")));
+    }
+    let certificate = state.authority.issue(&csr.public_key, peer.role, peer.id);
+    let certificate = certificate.map_err(|e| LinkError::BadIdentity(e.to_string()))?.to_vec();
+    let ca = state.authority.certificate().to_vec();
+    Ok(Ok(EnrolReply::Enrolled { certificate, ca, role: peer.role, name: peer.name.clone() }))
+}
+
+/// Serves somebody whose certificate has expired while the master was away: only a renewal.
+pub(super) async fn serve_expired(state: &State, connection: &Connection, peer: &Peer) -> Result<(), LinkError> {
+    let last = async {
+        let mut channel = accept(connection).await?;
+        match read_open(&mut channel).await? {
+            Open::Renew { csr } => serve(state, peer, &csr, channel).await,
+            _ => {
+                let why = "its certificate has expired: only a renewal is answered";
+                state.refused(&peer.name, "connect", "the master", why);
+                connection.close(link::error::NOT_LET_IN, why.as_bytes());
+                Ok(())
+            }
+        }
+    };
+    tokio::time::timeout(LAST_CHANCE, last).await.unwrap_or(Ok(()))
+}

@@ -1,0 +1,306 @@
+//! Tokens, and those who came in with them.
+
+use common::identity::{IdentityState, IdentityView};
+use common::token::Role;
+use common::view::TokenView;
+use common::{HostId, JobId, Time};
+use rusqlite::{OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::writer::Writer;
+use super::{Peer, StoreError, micros, time, word};
+
+/// What a token was good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Redeemed {
+    /// An identity; the token's use is counted.
+    Peer(Peer),
+    /// The identity that the same key got with the same token before; nothing is counted.
+    Again(Peer),
+    /// Nothing: no token with such a secret.
+    Wrong,
+    /// Nothing; why.
+    Refused(&'static str),
+}
+
+/// How somebody with a verified certificate stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Let in.
+    In(Peer),
+    /// Nobody of that number and key.
+    Unknown,
+    /// An older key of an identity that has a newer one by now.
+    Former(Peer),
+    /// An admin has to approve first.
+    Waiting(Peer),
+    /// Never again.
+    Revoked(Peer),
+}
+
+/// A token that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewToken<'a> {
+    /// BLAKE3 of its secret.
+    pub(crate) secret_hash: [u8; 32],
+    /// What its holder becomes.
+    pub(crate) role: Role,
+    /// For lists.
+    pub(crate) name: &'a str,
+    /// How often it works.
+    pub(crate) uses: u32,
+    /// Until when.
+    pub(crate) expires: Time,
+    /// Whether who joins with it waits for an admin.
+    pub(crate) approval: bool,
+}
+
+const TOKEN_COLUMNS: &str = "id, role, name, uses_left, expires, revoked";
+
+fn token_view(row: &Row<'_>) -> Result<TokenView, StoreError> {
+    Ok(TokenView {
+        id: row.get(0)?,
+        role: word(&row.get::<_, String>(1)?)?,
+        name: row.get(2)?,
+        uses_left: row.get(3)?,
+        expires: time(row.get(4)?),
+        revoked: row.get(5)?,
+    })
+}
+
+const PEER_COLUMNS: &str = "uuid, role, name, key_hash, host";
+
+fn peer_of(row: &Row<'_>) -> Result<Peer, StoreError> {
+    Ok(Peer {
+        id: Uuid::from_bytes(row.get(0)?),
+        role: word(&row.get::<_, String>(1)?)?,
+        name: row.get(2)?,
+        key_hash: row.get(3)?,
+        host: row.get::<_, Option<u32>>(4)?.map(HostId),
+    })
+}
+
+/// Hashes compared in a time that does not depend on where they differ.
+fn same(a: [u8; 32], b: [u8; 32]) -> bool {
+    blake3::Hash::from(a) == blake3::Hash::from(b)
+}
+
+impl Writer {
+    /// Makes a token.
+    pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
+        let NewToken { secret_hash, role, name, uses, expires, approval } = *new;
+        self.change(
+            "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval) VALUES (?, ?, ?, ?, ?, ?)",
+            params![secret_hash, role.to_string(), name, uses, micros(expires), approval],
+        )?;
+        let id = u32::try_from(self.db().last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?;
+        Ok(TokenView { id, role, name: name.to_owned(), uses_left: uses, expires, revoked: false })
+    }
+
+    /// Makes a token useless; false where there is none.
+    pub(crate) fn revoke_token(&mut self, id: u32) -> Result<bool, StoreError> {
+        Ok(self.change("UPDATE token SET revoked = 1 WHERE id = ?", [id])? > 0)
+    }
+
+    /// Every token.
+    pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+        let mut query = self.db().prepare_cached(&format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id"))?;
+        let mut rows = query.query([])?;
+        let mut tokens = Vec::new();
+        while let Some(row) = rows.next()? {
+            tokens.push(token_view(row)?);
+        }
+        Ok(tokens)
+    }
+
+    /// The token of this number with this secret, and whether who joins with it waits for an admin.
+    fn token(&self, id: u32, secret_hash: [u8; 32]) -> Result<Option<(TokenView, bool)>, StoreError> {
+        let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ?");
+        let mut query = self.db().prepare_cached(&sql)?;
+        let mut rows = query.query([id])?;
+        match rows.next()? {
+            Some(row) if same(row.get(6)?, secret_hash) => Ok(Some((token_view(row)?, row.get(7)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Uses up one use of a token for a new identity with this key and (made unique) name. The same key may ask again with
+    /// the same token, should the answer have been lost.
+    pub(crate) fn redeem(
+        &mut self,
+        token: u32,
+        secret_hash: [u8; 32],
+        name: &str,
+        key_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Redeemed, StoreError> {
+        let Some((view, approval)) = self.token(token, secret_hash)? else { return Ok(Redeemed::Wrong) };
+        if view.revoked {
+            return Ok(Redeemed::Refused("the join token was revoked"));
+        }
+        if view.expires < now {
+            return Ok(Redeemed::Refused("the join token has expired"));
+        }
+        if let Some(peer) = self.peer_of_token(token, key_hash)? {
+            return Ok(Redeemed::Again(peer));
+        }
+        if view.uses_left == 0 {
+            return Ok(Redeemed::Refused("the join token has been used up"));
+        }
+        self.change("UPDATE token SET uses_left = uses_left - 1 WHERE id = ?", [token])?;
+        let peer = self.add_peer(view.role, name, key_hash, now)?;
+        self.change(
+            "UPDATE peer SET token = ?, approved = ? WHERE uuid = ?",
+            params![token, !approval, peer.id.as_bytes()],
+        )?;
+        Ok(Redeemed::Peer(peer))
+    }
+
+    fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> Result<Option<Peer>, StoreError> {
+        let sql = format!("SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = ? AND token = ? AND NOT revoked");
+        let mut query = self.db().prepare_cached(&sql)?;
+        let mut rows = query.query(params![key_hash, token])?;
+        rows.next()?.map(peer_of).transpose()
+    }
+
+    /// Makes an identity known.
+    pub(crate) fn add_peer(
+        &mut self,
+        role: Role,
+        name: &str,
+        key_hash: [u8; 32],
+        now: Time,
+    ) -> Result<Peer, StoreError> {
+        let id = Uuid::from_bytes(rand::random());
+        let name = self.unique_name(name)?;
+        let host = match role {
+            Role::Worker => {
+                self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
+                Some(HostId(
+                    u32::try_from(self.db().last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?,
+                ))
+            }
+            Role::Client | Role::Admin => None,
+        };
+        self.change(
+            "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
+            params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
+        )?;
+        Ok(Peer { id, role, name, key_hash, host })
+    }
+
+    /// A name that nobody has, or ever had.
+    fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
+        let mut taken = self.db().prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
+        let mut name = wished.to_owned();
+        for n in 2.. {
+            if !taken.exists([&name])? {
+                break;
+            }
+            name = format!("{wished}-{n}");
+        }
+        Ok(name)
+    }
+
+    /// How the holder of a certificate with this number and key stands. The first use of a renewed key makes it the
+    /// present one.
+    pub(crate) fn standing(&mut self, id: Uuid, key_hash: [u8; 32]) -> Result<Standing, StoreError> {
+        let (peer, next, former, approved, revoked) = {
+            let sql = format!(
+                "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = ?"
+            );
+            let mut query = self.db().prepare_cached(&sql)?;
+            let mut rows = query.query([id.as_bytes()])?;
+            let Some(row) = rows.next()? else { return Ok(Standing::Unknown) };
+            let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
+            (peer_of(row)?, next, former, row.get::<_, bool>(7)?, row.get::<_, bool>(8)?)
+        };
+        let (present, renewed) = (peer.key_hash == key_hash, next == Some(key_hash));
+        match (present || renewed, revoked, approved) {
+            (false, _, _) if former == Some(key_hash) => return Ok(Standing::Former(peer)),
+            (false, _, _) => return Ok(Standing::Unknown),
+            (true, true, _) => return Ok(Standing::Revoked(peer)),
+            (true, false, false) => return Ok(Standing::Waiting(peer)),
+            (true, false, true) => {}
+        }
+        if renewed {
+            self.change(
+                "UPDATE peer SET former_key_hash = key_hash, key_hash = next_key_hash, next_key_hash = NULL WHERE uuid = ?",
+                [id.as_bytes()],
+            )?;
+        }
+        Ok(Standing::In(Peer { key_hash, ..peer }))
+    }
+
+    /// Notes the key of a renewal, and until when its certificate holds; the present key works until the new one is used.
+    /// False for who is not let in.
+    pub(crate) fn renew_peer(&mut self, id: Uuid, key_hash: [u8; 32], expires: Time) -> Result<bool, StoreError> {
+        let sql = "UPDATE peer SET next_key_hash = ?, expires = ? WHERE uuid = ? AND NOT revoked AND approved";
+        Ok(self.change(sql, params![key_hash, micros(expires), id.as_bytes()])? > 0)
+    }
+
+    /// Notes until when the certificate of an identity holds.
+    pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> Result<(), StoreError> {
+        self.change("UPDATE peer SET expires = ? WHERE uuid = ?", params![micros(expires), id.as_bytes()]).map(drop)
+    }
+
+    /// When the newest certificate of an identity expires, where that is known.
+    pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
+        let sql = "SELECT expires FROM peer WHERE uuid = ?";
+        let found: Option<Option<i64>> =
+            self.db().prepare_cached(sql)?.query_row([id.as_bytes()], |row| row.get(0)).optional()?;
+        Ok(found.flatten().map(time))
+    }
+
+    /// The identity of this name, revoked or not.
+    pub(crate) fn peer_named(&self, name: &str) -> Result<Option<Peer>, StoreError> {
+        let mut query = self.db().prepare_cached(&format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ?"))?;
+        let mut rows = query.query([name])?;
+        rows.next()?.map(peer_of).transpose()
+    }
+
+    /// Lets an identity in no more, or lets one in that waits.
+    pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> Result<(), StoreError> {
+        let sql = match state {
+            IdentityState::Revoked => "UPDATE peer SET revoked = 1, next_key_hash = NULL WHERE uuid = ?",
+            IdentityState::Active | IdentityState::Waiting => "UPDATE peer SET approved = 1 WHERE uuid = ?",
+        };
+        self.change(sql, [id.as_bytes()]).map(drop)
+    }
+
+    /// Everybody who has joined, in the order of their names, with their numbers.
+    pub(crate) fn identities(&self) -> Result<Vec<(Uuid, IdentityView)>, StoreError> {
+        let sql = "SELECT uuid, role, name, host, enrolled, expires, approved, revoked FROM peer ORDER BY name";
+        let mut query = self.db().prepare_cached(sql)?;
+        let mut rows = query.query([])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let state = match (row.get::<_, bool>(6)?, row.get::<_, bool>(7)?) {
+                (_, true) => IdentityState::Revoked,
+                (false, false) => IdentityState::Waiting,
+                (true, false) => IdentityState::Active,
+            };
+            let view = IdentityView {
+                name: row.get(2)?,
+                role: word(&row.get::<_, String>(1)?)?,
+                state,
+                host: row.get::<_, Option<u32>>(3)?.map(HostId),
+                enrolled: time(row.get(4)?),
+                expires: row.get::<_, Option<i64>>(5)?.map(time),
+                connections: 0,
+            };
+            all.push((Uuid::from_bytes(row.get(0)?), view));
+        }
+        Ok(all)
+    }
+
+    /// Lets a user look at a job, or ends that; whether that changes anything.
+    pub(crate) fn share(&mut self, job: JobId, user: &str, on: bool) -> Result<bool, StoreError> {
+        let sql = if on {
+            "INSERT OR IGNORE INTO share (job, user) VALUES (?, ?)"
+        } else {
+            "DELETE FROM share WHERE job = ? AND user = ?"
+        };
+        Ok(self.change(sql, params![job.0, user])? > 0)
+    }
+}

@@ -1,0 +1,447 @@
+//! Tokens, certificates and users against a real master: who is let in, what is refused in which words, and that the audit
+//! log has it.
+
+use common::identity::{AuditView, IdentityState, IdentityView};
+use common::wire::enrol::{Enrol, EnrolReply};
+use link::renewal::{self, renew};
+
+use super::*;
+
+fn copy(identity: &Identity) -> Identity {
+    Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+    }
+}
+
+/// The same identity, towards where the master is now.
+fn towards(master: &Master, identity: &Identity) -> Identity {
+    let mut moved = copy(identity);
+    moved.link.master = master.address();
+    moved
+}
+
+async fn audit(master: &Master) -> Vec<AuditView> {
+    let replies = within(master.admin().await.ask(&Request::Audit { most: 1_000 })).await.unwrap();
+    let entries = |reply| if let Reply::Audit(some) = reply { some } else { panic!("{reply:?}") };
+    replies.into_iter().flat_map(entries).collect()
+}
+
+/// Waits until the audit log has an entry whose words are these.
+async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
+    within(async {
+        loop {
+            let fits = |e: &AuditView| e.who == who && e.what == what && e.allowed == allowed && e.why.contains(why);
+            if let Some(found) = audit(master).await.into_iter().find(fits) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+}
+
+async fn identities(master: &Master, request: Request) -> Vec<IdentityView> {
+    match within(master.admin().await.ask(&request)).await.unwrap().remove(0) {
+        Reply::Identities(views) => views,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn revoke(master: &Master, name: &str) -> IdentityView {
+    identities(master, Request::Revoke { name: name.into() }).await.remove(0)
+}
+
+/// Why a connection with this identity is not kept.
+async fn turned_away(identity: &Identity, purpose: Purpose) -> LinkError {
+    match link::connect(identity, purpose).await {
+        Ok(connection) => within(connection.closed()).await,
+        Err(error) => error,
+    }
+}
+
+fn says(error: &LinkError, words: &str) {
+    assert!(matches!(error, LinkError::NotAccepted(_)) && error.to_string().contains(words), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let first = worker.assignments(1).await.remove(0).attempt;
+    let mut other = master.worker(&master.enrol(Role::Worker, "other").await, Vec::new()).await;
+    assert_eq!(revoke(&master, "pc").await.state, IdentityState::Revoked);
+    says(&within(worker.connection.closed()).await, "revoked");
+    let second = other.assignments(1).await.remove(0).attempt;
+    assert_eq!((second.task, second.number), (first.task, 2));
+    says(&turned_away(&pc, Purpose::Worker).await, "revoked");
+    let view = task(&master.admin().await, job).await;
+    assert!(view.attempts[0].reason.as_ref().is_some_and(|why| why.contains("its host was revoked")), "{view:?}");
+    audited(&master, "admin", "revoke", true, "").await;
+    audited(&master, "pc", "connect", false, "revoked").await;
+    // Also after a restart.
+    master.stop().await;
+    master.again().await;
+    says(&turned_away(&towards(&master, &pc), Purpose::Worker).await, "revoked");
+    let hosts = master.admin().await.ask(&Request::Hosts { names: vec!["pc".into()] }).await.unwrap();
+    let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
+    assert_eq!((hosts[0].state, hosts[0].reason.as_deref()), (HostState::Lost, Some("its identity was revoked")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given_again() {
+    let master = Master::start().await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let (one, two) = (Client::connect(&ann).await.unwrap(), Client::connect(&ann).await.unwrap());
+    submit(&one, 1, &noops(1)).await.unwrap();
+    assert_eq!(identities(&master, Request::Identities { names: vec!["ann".into()] }).await[0].connections, 2);
+    assert_eq!(revoke(&master, "ann").await.state, IdentityState::Revoked);
+    for client in [one, two] {
+        says(&within(client.connection().closed()).await, "revoked");
+    }
+    says(&Client::connect(&ann).await.err().unwrap(), "revoked");
+    assert_eq!(master.enrol(Role::Client, "ann").await.link.name, "ann-2", "who could see the jobs of the first");
+    let admin = master.admin().await;
+    let nobody = admin.ask(&Request::Revoke { name: "zoe".into() }).await.err().unwrap();
+    assert_eq!(code(&nobody), RefusalCode::NotFound);
+    let self_harm = admin.ask(&Request::Revoke { name: "admin".into() }).await.err().unwrap();
+    assert_eq!(code(&self_harm), RefusalCode::Conflict);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the_new_one_is_used() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let worker = master.worker(&pc, Vec::new()).await;
+    let lost = renew(&worker.connection, &pc).await.unwrap();
+    assert_ne!(lost.key, pc.key);
+    // The answer was lost: the old one still works, and renews again.
+    let worker = master.worker(&pc, Vec::new()).await;
+    let renewed = renew(&worker.connection, &pc).await.unwrap();
+    assert_eq!(renewed.link, pc.link);
+    master.worker(&renewed, Vec::new()).await;
+    for old in [&pc, &lost] {
+        let error = turned_away(old, Purpose::Worker).await;
+        assert!(matches!(error, LinkError::NotAccepted(_)), "{error:?}");
+    }
+    // Two copies of one identity: the one that did not renew is noticed.
+    audited(&master, "pc", "connect", false, "renewed elsewhere").await;
+    audited(&master, "pc", "renew", true, "").await;
+    let clients = master.enrol(Role::Client, "ann").await;
+    let connection = link::connect(&clients, Purpose::Client).await.unwrap();
+    Client::connect(&renew(&connection, &clients).await.unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_of_one_identity_are_bounded() {
+    let master = Master::start().await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let connection = link::connect(&ann, Purpose::Client).await.unwrap();
+    for _ in 0..10 {
+        renew(&connection, &ann).await.unwrap();
+    }
+    assert_eq!(code(&renew(&connection, &ann).await.err().unwrap()), RefusalCode::Unavailable);
+    audited(&master, "ann", "renew", false, "too often").await;
+}
+
+/// Waits until the certificate has expired.
+async fn expired(identity: &Identity) {
+    let until_s = link::Validity::of(&identity.certificate).unwrap().until_s;
+    within(async {
+        while renewal::now_s() <= until_s {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+}
+
+fn short_lives(config: &mut Config) {
+    config.certificate_life = Interval(Duration::from_secs(2));
+}
+
+fn short_lives_and_no_grace(config: &mut Config) {
+    short_lives(config);
+    config.renewal_grace = Interval(Duration::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_it_was_renewed() {
+    let master = Master::with(short_lives).await;
+    let (ann, bob) = (master.enrol(Role::Client, "ann").await, master.enrol(Role::Client, "bob").await);
+    let (of_ann, of_bob) = (Client::connect(&ann).await.unwrap(), Client::connect(&bob).await.unwrap());
+    expired(&ann).await;
+    renew(of_bob.connection(), &bob).await.ok();
+    says(&within(of_ann.connection().closed()).await, "expired");
+    says(&Client::connect(&ann).await.err().unwrap(), "expired");
+    audited(&master, "127.0.0.1", "connect", false, "xpired").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_nothing_else() {
+    let mut master = Master::with(short_lives).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let home = tempfile::tempdir().unwrap();
+    pc.save(home.path()).unwrap();
+    master.stop().await;
+    expired(&pc).await;
+    master.settings = |_| ();
+    master.again().await;
+    let pc = towards(&master, &pc);
+    pc.save(home.path()).unwrap();
+    let connection = link::connect(&pc, Purpose::Worker).await.unwrap();
+    if let Ok(mut control) = connection.open(&Open::Control).await {
+        // The master may be quicker.
+        let _ = control.tx.send(&hello(Vec::new())).await;
+    }
+    says(&within(connection.closed()).await, "only a renewal");
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker)).await.unwrap();
+    master.worker(&fresh, Vec::new()).await;
+    assert_eq!(Identity::load(home.path()).unwrap().key, fresh.key);
+    // Without the grace it is not.
+    master.restart_with(short_lives_and_no_grace).await;
+    let late = master.enrol(Role::Client, "late").await;
+    master.stop().await;
+    expired(&late).await;
+    master.again().await;
+    let late = towards(&master, &late);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let error = Client::connect(&late).await.err().unwrap();
+    assert!(matches!(&error, LinkError::NotAccepted(why) if why.contains("expired")), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
+    let master = Master::start().await;
+    let admin = master.admin().await;
+    let request =
+        Request::TokenForApproval { role: Role::Worker, ttl: Span::from_secs(60), uses: 2, name: String::new() };
+    let Reply::Token(token, _) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
+    let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
+    let waits = turned_away(&pc, Purpose::Worker).await;
+    assert!(waits.passing() && waits.to_string().contains("waits for an admin"), "{waits:?}");
+    let all = identities(&master, Request::Identities { names: Vec::new() }).await;
+    let states: Vec<_> = all.iter().map(|view| (view.name.as_str(), view.role, view.state)).collect();
+    assert_eq!(states, [("admin", Role::Admin, IdentityState::Active), ("pc", Role::Worker, IdentityState::Waiting)]);
+    let approved = identities(&master, Request::Approve { name: "pc".into() }).await.remove(0);
+    assert_eq!(approved.state, IdentityState::Active);
+    master.worker(&pc, Vec::new()).await;
+    audited(&master, "admin", "approve", true, "").await;
+    let later = link::enrol(&master.address(), &token, "later").await.unwrap();
+    revoke(&master, "later").await;
+    says(&turned_away(&later, Purpose::Worker).await, "revoked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_from_one_address_are_counted_and_then_not_even_looked_at() {
+    let master = Master::start().await;
+    let token = master.token(Role::Worker, 1).await;
+    let mut codes = Vec::new();
+    for guess in 0..8 {
+        let guessed = JoinToken { secret: [guess; 16], ..token.clone() };
+        codes.push(code(&link::enrol(&master.address(), &guessed, "pc").await.err().unwrap()));
+    }
+    assert_eq!(codes[..5], [RefusalCode::NotAuthorised; 5]);
+    assert_eq!(codes[5..], [RefusalCode::Unavailable; 3]);
+    // Nor is the right one, for a while.
+    assert!(link::enrol(&master.address(), &token, "pc").await.err().unwrap().passing());
+    audited(&master, "127.0.0.1", "enrol", false, "no such join token").await;
+    audited(&master, "127.0.0.1", "enrol", false, "too many wrong").await;
+}
+
+/// A joiner that asks with one key as often as it is told to, and hears the answer or not.
+async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> Option<EnrolReply> {
+    let nobody = Identity { ..master.enrol(Role::Client, "someone").await };
+    let connection = link::connect(&nobody, Purpose::Enrol).await.unwrap();
+    let mut channel = connection.open_bare().await.unwrap();
+    let (csr, name) = (csr.to_vec(), "pc".to_owned());
+    let request = Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name };
+    channel.tx.send(&request).await.unwrap();
+    channel.tx.finish();
+    if !hears {
+        // Gone once the master has the question.
+        channel.tx.delivered().await;
+        return None;
+    }
+    Some(within(channel.rx.expect()).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key_gets_in() {
+    let mut master = Master::start().await;
+    let token = master.token(Role::Worker, 1).await;
+    let key = rcgen::KeyPair::generate().unwrap();
+    let csr = |key| rcgen::CertificateParams::default().serialize_request(key).unwrap().der().to_vec();
+    assert!(redeem(&master, &token, &csr(&key), false).await.is_none());
+    audited(&master, "pc", "enrol", true, "").await;
+    master.stop().await;
+    master.again().await;
+    let again = redeem(&master, &token, &csr(&key), true).await.unwrap();
+    assert!(matches!(&again, EnrolReply::Enrolled { name, .. } if name == "pc"), "{again:?}");
+    let other = rcgen::KeyPair::generate().unwrap();
+    let refused = redeem(&master, &token, &csr(&other), true).await.unwrap();
+    assert!(matches!(&refused, EnrolReply::Refused(r) if r.message.contains("used up")), "{refused:?}");
+    let hosts = master.admin().await.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
+    assert!(matches!(&hosts[..], [Reply::Hosts(hosts)] if hosts.len() == 1), "{hosts:?}");
+}
+
+fn one(job: JobId) -> Selector {
+    Selector::Ids(IdSet::from_range(job.0, job.0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_look_at() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let bob = Client::connect(&master.enrol(Role::Client, "bob").await).await.unwrap();
+    let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let attempt = worker.assignments(1).await.remove(0).attempt;
+    let result = link::content::hash_bytes(&[7; 9_000]);
+    link::content::put_bytes(&worker.connection, &[7; 9_000], result).await.unwrap();
+    worker.stdout = Content::Blob(result);
+
+    let look = |job| {
+        let states = Vec::new();
+        [
+            Request::Jobs { jobs: one(job), states: Vec::new() },
+            Request::Tasks { job, tasks: Selector::All, states },
+            Request::Outputs { job, tasks: Selector::All },
+            Request::Explain { job },
+            Request::Watch { jobs: one(job), quiet: true, timeout: Some(Span::from_millis(1)) },
+        ]
+    };
+    let touch = |job| {
+        [
+            Request::Cancel { jobs: one(job), tasks: None },
+            Request::Retry { job, tasks: Selector::All, only_failed: false },
+            Request::Forget { jobs: one(job) },
+            Request::Share { jobs: one(job), user: "bob".into(), on: true },
+        ]
+    };
+    for request in look(job).into_iter().chain(touch(job)) {
+        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotFound, "{request:?}");
+    }
+    audited(&master, "bob", "job", false, "another user's").await;
+    // Nor in lists, of jobs or of what hosts hold; `all` and `last` are bob's own; the request id tells nothing.
+    for jobs in [Selector::All, Selector::Ids(IdSet::new())] {
+        let listed = bob.ask(&Request::Jobs { jobs, states: Vec::new() }).await.unwrap();
+        assert!(matches!(&listed[..], [Reply::Jobs(views)] if views.is_empty()), "{listed:?}");
+    }
+    let cancelled = bob.ask(&Request::Cancel { jobs: Selector::All, tasks: None }).await.unwrap();
+    assert!(matches!(&cancelled[..], [Reply::Changed(none)] if none.is_empty()), "{cancelled:?}");
+    let held = async |client: &Client| {
+        let hosts = client.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
+        let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
+        hosts[0].attempts.clone()
+    };
+    assert_eq!((held(&bob).await, held(&ann).await), (vec![], vec![attempt]));
+    for spec in [noops(1), noops(2)] {
+        let clash = submit(&bob, 1, &spec).await.err().unwrap();
+        assert!(code(&clash) == RefusalCode::Conflict && !clash.to_string().contains(&format!("job {job}")), "{clash}");
+    }
+    worker.deliver(attempt).await;
+    worker.acknowledged(attempt).await;
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("stolen");
+    assert_eq!(code(&bob.fetch(result, &target).await.err().unwrap()), RefusalCode::NotFound);
+    audited(&master, "bob", "read", false, "").await;
+
+    let share = |on| Request::Share { jobs: one(job), user: "bob".into(), on };
+    assert!(matches!(&ann.ask(&share(true)).await.unwrap()[..], [Reply::Changed(c)] if *c == [(job, 1)]));
+    for request in look(job) {
+        bob.ask(&request).await.unwrap();
+    }
+    for request in touch(job) {
+        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotAuthorised, "{request:?}");
+    }
+    bob.fetch(result, &target).await.unwrap();
+    ann.ask(&share(false)).await.unwrap();
+    for request in look(job) {
+        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotFound, "{request:?}");
+    }
+    let stranger = Request::Share { jobs: one(job), user: "pc".into(), on: true };
+    assert_eq!(code(&ann.ask(&stranger).await.err().unwrap()), RefusalCode::NotFound, "a host is no user");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_away() {
+    let master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let run = |n| ToMaster::Instance(uuid::Uuid::from_u128(n));
+    // A heartbeat is answered once what came before it was looked at.
+    let settle = async |worker: &mut Worker| {
+        worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: vec![] }).await.unwrap();
+        worker.next().await
+    };
+    for n in [1, 1, 2, 3] {
+        let mut worker = master.worker(&pc, Vec::new()).await;
+        worker.control.tx.send(&run(n)).await.unwrap();
+        assert!(matches!(settle(&mut worker).await, ToWorker::Beat { .. }), "run {n}: a restart is no copy");
+    }
+    let mut copy = master.worker(&pc, Vec::new()).await;
+    copy.control.tx.send(&run(2)).await.unwrap();
+    let answer = settle(&mut copy).await;
+    assert!(matches!(&answer, ToWorker::Refused(r) if r.message.contains("another worker")), "{answer:?}");
+    let mut kept = master.worker(&pc, Vec::new()).await;
+    kept.control.tx.send(&run(3)).await.unwrap();
+    assert!(matches!(settle(&mut kept).await, ToWorker::Beat { .. }), "one of the two goes on");
+    audited(&master, "pc", "clone", false, "another worker").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_is_nothing() {
+    let mut master = Master::start().await;
+    let old = master.enrol(Role::Worker, "pc").await;
+    let old_token = master.token(Role::Worker, 1).await;
+    let home = tempfile::tempdir().unwrap();
+    master.stop().await;
+    master::rotate_ca(master.dir.path(), Duration::from_secs(3_600)).unwrap();
+    let twice = master::rotate_ca(master.dir.path(), Duration::from_secs(3_600)).err().unwrap();
+    assert!(twice.to_string().contains("trusted until"), "{twice}");
+    master.again().await;
+    // The admin of this machine has the new one at once; the others by renewal; who joins, the one of the token.
+    let admin = Identity::load(&master.dir.path().join("client")).unwrap();
+    assert_ne!(admin.ca, old.ca);
+    let worker = master.worker(&old, Vec::new()).await;
+    let renewed = renew(&worker.connection, &towards(&master, &old)).await.unwrap();
+    assert_eq!(renewed.ca, admin.ca);
+    master.worker(&renewed, Vec::new()).await;
+    let by_old_token = link::enrol(&master.address(), &old_token, "late").await.unwrap();
+    assert_eq!(by_old_token.ca, old.ca);
+    master.worker(&by_old_token, Vec::new()).await;
+    let by_new_token = master.enrol(Role::Worker, "new").await;
+    assert_eq!(by_new_token.ca, admin.ca);
+    master.worker(&by_new_token, Vec::new()).await;
+    let forgotten = by_old_token;
+    forgotten.save(home.path()).unwrap();
+
+    // The overlap is over.
+    master.stop().await;
+    let generations = master.dir.path().join("master/ca.toml");
+    let text = std::fs::read_to_string(&generations).unwrap();
+    let until = text.lines().find(|line| line.starts_with("until_s")).unwrap();
+    std::fs::write(&generations, text.replace(until, "until_s = 1")).unwrap();
+    master.again().await;
+    assert!(!master.dir.path().join("master/ca.key.der").exists(), "nobody signs with it any more");
+    master.worker(&renewed, Vec::new()).await;
+    let error = turned_away(&towards(&master, &forgotten), Purpose::Worker).await;
+    assert!(matches!(error, LinkError::WrongMaster { .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_of_the_masters_own_machine_whose_certificate_ran_out_is_let_in_after_a_restart() {
+    let mut master = Master::start().await;
+    let client = master.dir.path().join("client");
+    std::fs::remove_dir_all(&client).unwrap();
+    master.restart_with(short_lives).await;
+    let before = Identity::load(&client).unwrap();
+    expired(&before).await;
+    master.restart_with(|_| ()).await;
+    assert_eq!((master.admin().await.user(), before.link.name.as_str()), ("admin-2", "admin-2"));
+    assert_ne!(Identity::load(&client).unwrap().key, before.key);
+    assert_eq!(identities(&master, Request::Identities { names: vec![before.link.name.clone()] }).await.len(), 1);
+}

@@ -1,0 +1,193 @@
+//! What one peer may take of the master: jobs, bytes, connections, and nobody else's turn.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() {
+    let mut master = Master::with(|config| config.limits.open_jobs_per_user = 3).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let client = Client::connect(&ann).await.unwrap();
+    for id in 1..=3 {
+        submit(&client, id, &noops(1)).await.unwrap();
+    }
+    let fourth = submit(&client, 4, &noops(1)).await.err().unwrap();
+    assert!(code(&fourth) == RefusalCode::Conflict && fourth.to_string().contains("3 jobs"), "{fourth}");
+    assert!(submit(&client, 1, &noops(1)).await.unwrap().1, "the same request is the same job");
+    submit(&Client::connect(&master.enrol(Role::Client, "bob").await).await.unwrap(), 5, &noops(1)).await.unwrap();
+    // Also after a restart; and what is settled does not count.
+    master.stop().await;
+    master.again().await;
+    let mut ann = ann;
+    ann.link.master = master.address();
+    let client = Client::connect(&ann).await.unwrap();
+    assert_eq!(code(&submit(&client, 4, &noops(1)).await.err().unwrap()), RefusalCode::Conflict);
+    let first = Selector::Ids(IdSet::from_range(1, 1));
+    client.ask(&Request::Cancel { jobs: first, tasks: None }).await.unwrap();
+    submit(&client, 4, &noops(1)).await.unwrap();
+}
+
+fn wordy(bytes: usize) -> JobSpec {
+    JobSpec { name: "x".repeat(bytes), ..noops(1) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
+    let master = Master::with(|config| {
+        config.limits.spec_bytes = 4_000;
+        config.limits.open_spec_bytes_per_user = 300;
+    })
+    .await;
+    let client = master.admin().await;
+    let large = client.put_bytes(&postcard::to_stdvec(&wordy(5_000)).unwrap()).await.unwrap();
+    let id = RequestId(uuid::Uuid::from_u128(9));
+    let request = Request::Submit { id, spec: Submission::Blob(large), dry_run: false };
+    let refused = client.ask(&request).await.err().unwrap();
+    assert!(code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"), "{refused}");
+    let mut taken = 0;
+    while submit(&client, taken + 1, &wordy(60)).await.is_ok() {
+        taken += 1;
+    }
+    assert!((1..=4).contains(&taken), "{taken} jobs of more than sixty bytes in three hundred");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
+    let master = Master::with(|config| config.limits.connections_per_user = 2).await;
+    let ann = master.enrol(Role::Client, "ann").await;
+    let kept = [Client::connect(&ann).await.unwrap(), Client::connect(&ann).await.unwrap()];
+    let third = Client::connect(&ann).await.err().unwrap();
+    assert!(third.passing() && third.to_string().contains("2 connections already"), "{third:?}");
+    let [one, two] = kept;
+    one.close().await;
+    within(async {
+        while Client::connect(&ann).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    submit(&two, 1, &noops(1)).await.unwrap();
+
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let oldest = link::connect(&pc, Purpose::Worker).await.unwrap();
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        others.push(link::connect(&pc, Purpose::Worker).await.unwrap());
+    }
+    assert!(within(oldest.closed()).await.passing());
+    master.worker(&pc, Vec::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_too_many_waits_for_another_to_end() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let mut silent = Vec::new();
+    while let Ok(opened) = tokio::time::timeout(Duration::from_millis(500), ann.connection().open(&Open::Request)).await
+    {
+        silent.push(opened.unwrap());
+        assert!(silent.len() <= 16, "more streams than are allowed");
+    }
+    assert!(silent.len() >= 8);
+    // Credit for new ones comes once some have ended.
+    silent.truncate(4);
+    within(ann.connection().open_bare()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
+    let master = Master::start().await;
+    let mut loud = master.worker(&master.enrol(Role::Worker, "loud").await, Vec::new()).await;
+    let flood = tokio::spawn(async move {
+        // Each heartbeat wants an answer, and none is read.
+        let beat = ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() };
+        loop {
+            for _ in 0..200 {
+                loud.control.tx.push(&beat).unwrap();
+            }
+            if loud.control.tx.flush().await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut quiet = master.worker(&master.enrol(Role::Worker, "quiet").await, Vec::new()).await;
+    submit(&master.admin().await, 1, &noops(2)).await.unwrap();
+    within(async {
+        for _ in 0..20 {
+            let beat = ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() };
+            quiet.control.tx.send(&beat).await.unwrap();
+            while !matches!(quiet.next().await, ToWorker::Beat { .. }) {}
+        }
+    })
+    .await;
+    flood.abort();
+}
+
+/// How many workers come back at once in a test; a benchmark does the same with ten thousand.
+const CROWD: u32 = 300;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
+    let mut master = Master::start().await;
+    let token = master.token(Role::Worker, CROWD).await;
+    let mut identities = Vec::new();
+    for n in 0..CROWD {
+        identities.push(link::enrol(&master.address(), &token, &format!("pc{n}")).await.unwrap());
+    }
+    let (job, _) = submit(&master.admin().await, 1, &noops(2 * CROWD)).await.unwrap();
+    let mut holders = Vec::new();
+    for identity in identities {
+        let mut worker = master.worker(&identity, Vec::new()).await;
+        let held: Vec<AttemptId> = worker.assignments(2).await.iter().map(|a| a.attempt).collect();
+        holders.push((identity, held));
+    }
+    master.stop().await;
+    master.again().await;
+    // All at once, as often as it takes.
+    let master = &master;
+    let back = holders.iter().map(|(identity, attempts)| async move {
+        let held: Vec<Held> = attempts.iter().map(|attempt| held(*attempt)).collect();
+        let mut worker = comes_back(master, identity, held).await;
+        let ToWorker::Welcome { abandon, .. } = &worker.welcome else { panic!("{:?}", worker.welcome) };
+        assert!(abandon.is_empty());
+        for attempt in attempts {
+            worker.deliver(*attempt).await;
+            worker.acknowledged(*attempt).await;
+        }
+    });
+    let mut all: Vec<_> = back.map(Box::pin).collect();
+    let everybody = std::future::poll_fn(|cx| {
+        all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
+        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    });
+    tokio::time::timeout(Duration::from_secs(120), everybody).await.expect("everybody is back");
+    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    let listed = master.admin().await.ask(&Request::Jobs { jobs, states: Vec::new() }).await.unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((views[0].state, views[0].attempts), (JobState::Finished, u64::from(2 * CROWD)), "no attempt was lost");
+}
+
+/// A worker that tries until it is welcome.
+async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Worker {
+    let mut identity = Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone_key(),
+        ca: identity.ca.clone(),
+        link: identity.link.clone(),
+    };
+    identity.link.master = master.address();
+    let mut backoff = link::retry::Backoff::default();
+    loop {
+        let attempt = async {
+            let connection = link::connect(&identity, Purpose::Worker).await?;
+            let mut control = connection.open(&Open::Control).await?;
+            control.tx.send(&hello(held.clone())).await?;
+            let welcome = control.rx.expect::<ToWorker>().await?;
+            Ok::<_, LinkError>(Worker { connection, control, welcome, waiting: Vec::new(), stdout: Content::default() })
+        };
+        match attempt.await {
+            Ok(worker) => return worker,
+            Err(error) => assert!(error.passing(), "{error:?}"),
+        }
+        tokio::time::sleep(backoff.delay()).await;
+    }
+}

@@ -1,0 +1,223 @@
+//! Many simulated workers in one process: each has an identity, a connection and a task of its own, and comes back when the
+//! connection is lost. The benchmark speaks with the process in lines of text.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use common::attempt::{Completion, Held, Outcome, Phase, Stream};
+use common::host::{Confinement, HostFacts, OwnerState};
+use common::token::JoinToken;
+use common::wire::stream::Open;
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::{ALPN_WORKER, Versions};
+use common::{AttemptId, Span, Speed};
+use link::{Channel, Identity, LinkError, tls};
+use quinn::crypto::rustls::QuicClientConfig;
+use tokio::sync::watch;
+
+/// So many workers share a socket.
+const OF_A_SOCKET: usize = 250;
+/// So many join at a time: a first start is nothing that this measures.
+const JOINING: usize = 16;
+
+/// The process, as the benchmark sees it.
+pub(super) struct Herd {
+    child: Child,
+    to: ChildStdin,
+    from: Lines<BufReader<ChildStdout>>,
+}
+
+impl Herd {
+    /// Starts a process with so many workers.
+    pub(super) fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
+        let own = std::env::current_exe().expect("this program");
+        let mut command = Command::new(own);
+        command.args(["herd", master, token, &number.to_string(), &workers.to_string()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+        let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        Self { child, to, from: BufReader::new(from).lines() }
+    }
+
+    /// Waits until the process says this.
+    pub(super) fn wait_for(&mut self, word: &str) {
+        let said = self.from.next().expect("the process lives").expect("a line");
+        assert_eq!(said, word);
+    }
+
+    /// Tells the process something.
+    pub(super) fn say(&mut self, word: &str) {
+        writeln!(self.to, "{word}").expect("the process lives");
+    }
+}
+
+impl Drop for Herd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many of the workers have come so far.
+#[derive(Default)]
+struct Counts {
+    joined: AtomicU32,
+    holding: AtomicU32,
+    back: AtomicU32,
+    done: AtomicU32,
+}
+
+/// The process: `MASTER TOKEN NUMBER WORKERS`.
+pub(super) fn run(args: &[String]) {
+    let [master, token, number, workers, ..] = args else { panic!("MASTER TOKEN NUMBER WORKERS") };
+    let workers: u32 = workers.parse().expect("a number");
+    let token: JoinToken = token.parse().expect("a token");
+    let (master, number) = (master.clone(), number.clone());
+    super::runtime().block_on(async move {
+        let counts = Arc::new(Counts::default());
+        let (go, deliver) = watch::channel(false);
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                go.send_replace(line == "deliver");
+            }
+        });
+        let mut identities: Vec<Identity> = Vec::new();
+        while identities.len() < workers as usize {
+            let mut joining = tokio::task::JoinSet::new();
+            for n in 0..JOINING.min(workers as usize - identities.len()) {
+                let (master, token) = (master.clone(), token.clone());
+                let name = format!("pc-{number}-{}", identities.len() + n);
+                joining.spawn(async move { link::enrol(&master, &token, &name).await.expect("joins") });
+            }
+            identities.extend(joining.join_all().await);
+        }
+        let mut endpoint = None;
+        for (n, identity) in identities.into_iter().enumerate() {
+            if n % OF_A_SOCKET == 0 {
+                endpoint = Some(quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a socket"));
+            }
+            let endpoint = endpoint.clone().expect("a socket");
+            tokio::spawn(work(endpoint, identity, counts.clone(), deliver.clone()));
+        }
+        for (count, word) in
+            [(&counts.joined, "joined"), (&counts.holding, "holds"), (&counts.back, "back"), (&counts.done, "done")]
+        {
+            while count.load(Ordering::Relaxed) < workers {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            println!("{word}");
+        }
+        std::future::pending::<()>().await;
+    });
+}
+
+/// One worker, for ever.
+async fn work(endpoint: quinn::Endpoint, identity: Identity, counts: Arc<Counts>, deliver: watch::Receiver<bool>) {
+    let mut held: Option<AttemptId> = None;
+    let (mut backoff, mut joined) = (link::retry::Backoff::default(), false);
+    loop {
+        if let Err(error) = session(&endpoint, &identity, &counts, &mut held, &mut joined, deliver.clone()).await
+            && !error.passing()
+        {
+            eprintln!("{}: {error}", identity.link.name);
+        }
+        tokio::time::sleep(backoff.delay()).await;
+    }
+}
+
+async fn session(
+    endpoint: &quinn::Endpoint,
+    identity: &Identity,
+    counts: &Counts,
+    held: &mut Option<AttemptId>,
+    joined: &mut bool,
+    mut deliver: watch::Receiver<bool>,
+) -> Result<(), LinkError> {
+    let connection = connect(endpoint, identity).await?;
+    let (tx, rx) = connection.open_bi().await?;
+    let mut channel = Channel::new(tx, rx);
+    channel.tx.push(&Open::Control)?;
+    channel.tx.send(&hello(&identity.link.name, *held)).await?;
+    let welcome: ToWorker = channel.rx.expect().await?;
+    let ToWorker::Welcome { abandon, .. } = &welcome else { panic!("{welcome:?}") };
+    assert!(abandon.is_empty(), "a lease was lost");
+    if std::mem::replace(joined, true) {
+        counts.back.fetch_add(1, Ordering::Relaxed);
+    } else {
+        counts.joined.fetch_add(1, Ordering::Relaxed);
+    }
+    loop {
+        tokio::select! {
+            message = channel.rx.expect::<ToWorker>() => match message? {
+                ToWorker::Assign(some) => {
+                    *held = some.first().map(|assignment| assignment.attempt);
+                    counts.holding.fetch_add(1, Ordering::Relaxed);
+                }
+                ToWorker::Acknowledged(_) => {
+                    *held = None;
+                    counts.done.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => {}
+            },
+            () = told(&mut deliver), if held.is_some() => {
+                if let Some(attempt) = held.take() {
+                    channel.tx.send(&ToMaster::Delivered(vec![delivery(attempt)])).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the word to deliver.
+async fn told(deliver: &mut watch::Receiver<bool>) {
+    let _ = deliver.wait_for(|go| *go).await;
+}
+
+async fn connect(endpoint: &quinn::Endpoint, identity: &Identity) -> Result<quinn::Connection, LinkError> {
+    let crypto = QuicClientConfig::try_from(tls::client_config(identity, ALPN_WORKER)?).expect("settings for QUIC");
+    let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+    let mut transport = quinn::TransportConfig::default();
+    transport.keep_alive_interval(Some(std::time::Duration::from_secs(15)));
+    config.transport_config(Arc::new(transport));
+    let to: SocketAddr = identity.link.master.parse().expect("an address");
+    let wanted = tls::wanted_name(&link::identity::key_hash(&identity.ca)?);
+    let connecting = endpoint.connect_with(config, to, &wanted).map_err(|e| LinkError::Closed(e.to_string()))?;
+    let patience = std::time::Duration::from_secs(5);
+    let connected = tokio::time::timeout(patience, connecting).await;
+    Ok(connected.map_err(|_| LinkError::Closed("no answer within five seconds".to_owned()))??)
+}
+
+fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
+    let facts = HostFacts {
+        name: name.to_owned(),
+        slots: 1,
+        speed: Speed::REFERENCE,
+        clock_mhz: 1_500,
+        cores: 1,
+        memory_mib: 1_024,
+        os: "simulated".to_owned(),
+        confinement: Confinement::Process,
+        confinement_most: Confinement::Process,
+        network: false,
+    };
+    let holds =
+        |attempt| Held { attempt, phase: Phase::Running, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
+    let held = held.map(holds).into_iter().collect();
+    ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
+}
+
+fn delivery(attempt: AttemptId) -> Delivery {
+    let completion = Completion {
+        attempt,
+        outcome: Outcome::Succeeded,
+        ran: Span::from_millis(5),
+        suspended: Span::ZERO,
+        cpu: Span::from_millis(4),
+        stdout: Stream::default(),
+        stderr: Stream::default(),
+        outputs: Vec::new(),
+    };
+    Delivery { completion, ago: Span::ZERO }
+}

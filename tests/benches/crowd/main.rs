@@ -1,0 +1,106 @@
+//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs both parts, `-- reconnect` and `-- flood` one.
+//!
+//! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a task of its own, come back
+//! after the master was killed and started again; how long that takes, and whether a lease was lost. `flood`: how long
+//! requests of one user take in calm and while another asks as fast as it can, and the master's memory. Measures the
+//! programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
+
+mod flood;
+mod herd;
+
+use std::time::{Duration, Instant};
+
+use common::wire::client::{Reply, Request, Submission};
+use common::{IdSet, JobSpec, RequestId, TaskSet};
+use link::{Client, Identity};
+use tests::Grid;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let number = |name: &str, usual: u32| {
+        let at = args.iter().position(|arg| arg == name);
+        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(usual)
+    };
+    if args.iter().any(|arg| arg == "herd") {
+        return herd::run(&args[args.iter().position(|arg| arg == "herd").unwrap_or(0) + 1..]);
+    }
+    if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
+        tests::build_release();
+    }
+    let (only_flood, only_reconnect) = (args.iter().any(|a| a == "flood"), args.iter().any(|a| a == "reconnect"));
+    if !only_flood {
+        reconnect(number("--workers", 10_000), number("--processes", 4));
+    }
+    if !only_reconnect {
+        flood::run();
+    }
+}
+
+/// A grid whose leases are those of a usual master.
+fn grid() -> Grid {
+    Grid::with_master("")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Runtime::new().expect("a runtime")
+}
+
+fn noops(count: u32) -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, count), items: Vec::new() };
+    let rules = common::job::Rules { policy: "FCFS".to_owned(), ..common::job::Rules::default() };
+    JobSpec { name: "crowd".to_owned(), tasks, work: common::job::Work::Noop, rules }
+}
+
+async fn submit(client: &Client, spec: &JobSpec) -> common::JobId {
+    let id = RequestId(uuid::Uuid::from_u128(rand::random()));
+    let request = Request::Submit { id, spec: Submission::Inline(Box::new(spec.clone())), dry_run: false };
+    match client.ask(&request).await.expect("the job is taken").pop() {
+        Some(Reply::Submitted { job: Some(job), .. }) => job,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn connect(grid: &Grid, who: &str) -> Client {
+    Client::connect(&Identity::load(&grid.state(who).join("client")).expect("an identity")).await.expect("lets in")
+}
+
+fn reconnect(workers: u32, processes: u32) {
+    let mut grid = grid();
+    let token = grid
+        .as_user("admin", ["--output", "quiet", "token", "create", "--role", "worker", "--uses", &workers.to_string()]);
+    let token = token.expect_code(0).stdout.trim().to_owned();
+    let each = workers.div_ceil(processes);
+    let mut herds: Vec<herd::Herd> =
+        (0..processes).map(|n| herd::Herd::start(grid.listen(), &token, n, each.min(workers - n * each))).collect();
+    let began = Instant::now();
+    herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
+    eprintln!("{workers} workers of {processes} processes joined in {:.1} s", began.elapsed().as_secs_f64());
+    let runtime = runtime();
+    let job = runtime.block_on(async { submit(&connect(&grid, "user").await, &noops(workers)).await });
+    herds.iter_mut().for_each(|herd| herd.wait_for("holds"));
+    let resident = tests::resident(grid.master_pid());
+    grid.kill_master();
+    let began = Instant::now();
+    grid.start_master();
+    let up = began.elapsed();
+    herds.iter_mut().for_each(|herd| herd.wait_for("back"));
+    let back = began.elapsed();
+    herds.iter_mut().for_each(|herd| herd.say("deliver"));
+    herds.iter_mut().for_each(|herd| herd.wait_for("done"));
+    let number = job.to_string();
+    let view = grid.until("the job is settled", &["job", "info", &number], |job| {
+        (job["state"] == "finished").then(|| job.clone())
+    });
+    println!("| workers | processes | master up after | all back after | attempts | tasks | master's memory |");
+    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| {workers} | {processes} | {:.1} s | {:.1} s | {} | {} | {:.0} MiB |",
+        up.as_secs_f64(),
+        back.as_secs_f64(),
+        view["attempts"],
+        view["tasks"]["total"],
+        resident as f64 / f64::from(1 << 20),
+    );
+    let kept = back <= Duration::from_secs(60) && view["attempts"] == workers;
+    println!("\nAll back within 60 s, no lease lost: {}.", if kept { "kept" } else { "not kept" });
+}
