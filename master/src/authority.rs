@@ -87,6 +87,12 @@ impl Authority {
         Ok(())
     }
 
+    /// Whether the key is that of the certificate: what it signs must be what the certificate's key verifies.
+    pub(crate) fn fits(&self) -> Result<(), MasterError> {
+        let own = public_key_hash(self.issuer.key());
+        if own == self.key_hash()? { Ok(()) } else { Err(failed("the CA's key does not belong to its certificate")) }
+    }
+
     /// The CA's certificate.
     pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate

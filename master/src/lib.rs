@@ -5,9 +5,11 @@
 
 mod authority;
 mod clock;
+mod compare;
 mod config;
 mod core;
 mod http;
+pub mod operations;
 mod run;
 mod sessions;
 mod store;

@@ -24,6 +24,7 @@ mod pace;
 mod plan;
 pub mod policy;
 pub mod predict;
+mod quorum;
 pub mod record;
 mod scheduler;
 mod settings;

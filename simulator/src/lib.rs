@@ -3,6 +3,7 @@
 
 pub mod availability;
 pub mod experiment;
+pub mod liars;
 pub mod oracle;
 pub mod platform;
 mod replay;

@@ -68,6 +68,8 @@ compared with the least that is possible on the same trace.";
 pub(crate) enum Paper {
     /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
     Kondo,
+    /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that costs
+    Liars,
 }
 
 /// `deskgrid reproduce`.
@@ -80,7 +82,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     pub quick: bool,
     /// Where the report, its figures and its tables go
-    #[arg(long, value_name = "DIR", default_value = "kondo")]
+    #[arg(long, value_name = "DIR", default_value_ifs = [("paper", "liars", Some("liars"))], default_value = "kondo")]
     pub out: PathBuf,
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -98,5 +100,6 @@ pub(crate) const REPRODUCE: &str = "\
 Examples:
   deskgrid reproduce kondo --quick
   deskgrid reproduce kondo --out kondo-full
+  deskgrid reproduce liars                      what hosts that lie get past a quorum
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

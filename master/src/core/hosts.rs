@@ -22,6 +22,10 @@ pub(super) struct Host {
     facts: Option<HostFacts>,
     session: Option<(SessionId, UnboundedSender<ToWorker>)>,
     draining: bool,
+    /// Whose it is, in an admin's words.
+    pub(super) owner: Option<String>,
+    /// The host that stands for all of its owner's, as the scheduler was last told; itself where nothing was said.
+    pub(super) party: Option<HostId>,
     /// Since when this process has known it.
     known: Time,
     heard: Option<Time>,
@@ -56,13 +60,14 @@ pub(crate) struct Connected {
 impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
-        Self { name, facts, session, draining: false, known: now, heard, cpu, finished: 0, lost: 0 }
+        let (owner, party) = (None, None);
+        Self { name, facts, session, draining: false, owner, party, known: now, heard, cpu, finished: 0, lost: 0 }
     }
 }
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
-        let RestoredHost { id, name, facts, draining, finished, lost, heard } = restored;
+        let RestoredHost { id, name, facts, draining, finished, lost, heard, owner, valid } = restored;
         let known = facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
@@ -70,8 +75,11 @@ impl Core {
             habit: Habit::default(),
         });
         let offers = facts.as_ref().map(HostFacts::offers);
-        let host = Host { facts, draining, finished, lost, heard, ..Host::new(name, self.now) };
+        let host = Host { facts, draining, owner, finished, lost, heard, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
+        if valid > 0 {
+            self.step(Event::HostStanding { host: id, party: id, valid })?;
+        }
         known.map_or(Ok(()), |known| self.step(known))?;
         offers.map_or(Ok(()), |offers| self.step(Event::HostOffers { host: id, offers }))?;
         if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }

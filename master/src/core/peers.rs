@@ -69,6 +69,8 @@ impl Core {
             finished: 0,
             lost: 0,
             heard: None,
+            owner: None,
+            valid: 0,
         };
         self.restore_host(restored)
     }

@@ -11,6 +11,7 @@ pub mod ordering;
 mod parse;
 pub mod placement;
 pub mod replication;
+pub mod trust;
 pub mod width;
 
 pub use admission::Admission;

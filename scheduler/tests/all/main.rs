@@ -9,5 +9,6 @@ mod kondo;
 mod model;
 mod placing;
 mod properties;
+mod quorum;
 mod retries;
 mod world;

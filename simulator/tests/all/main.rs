@@ -6,6 +6,7 @@ mod engine_experiment;
 mod engine_oracle;
 mod formats;
 mod grid;
+mod liars;
 mod oracle;
 mod platform;
 mod simgrid;
