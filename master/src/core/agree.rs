@@ -86,8 +86,8 @@ impl Core {
     /// Says whose a host is.
     pub(crate) fn own(&mut self, id: HostId, owner: Option<String>) -> Result<(), StoreError> {
         let Some(host) = self.hosts.get_mut(&id) else { return Ok(()) };
-        host.owner.clone_from(&owner);
         self.store.host_owner(id, owner.as_deref())?;
+        host.owner = owner;
         self.tell_standings()
     }
 

@@ -117,13 +117,10 @@ impl<C: Into<CommandSpec>, R: Into<Rules>> From<Layout<C, R>> for JobSpec {
 /// Reads a submission that a store of version 1 or 2 holds. Version 1 had several layouts: it is the newest that takes
 /// every byte and makes sense.
 fn read(bytes: &[u8]) -> Option<JobSpec> {
-    let layouts: [fn(&[u8]) -> Option<JobSpec>; 4] = [
-        whole::<Layout<Command2, Rules3>>,
-        whole::<Layout<Command2, Rules2>>,
-        whole::<Layout<Command1, Rules2>>,
-        whole::<Layout<Command1, Rules1>>,
-    ];
-    layouts.into_iter().find_map(|read| read(bytes))
+    None.or_else(|| whole::<Layout<Command2, Rules3>>(bytes))
+        .or_else(|| whole::<Layout<Command2, Rules2>>(bytes))
+        .or_else(|| whole::<Layout<Command1, Rules2>>(bytes))
+        .or_else(|| whole::<Layout<Command1, Rules1>>(bytes))
 }
 
 fn whole<T: DeserializeOwned + Into<JobSpec>>(bytes: &[u8]) -> Option<JobSpec> {
