@@ -80,7 +80,7 @@ impl Failure {
     }
 
     /// The failure with the causes that an error names below itself.
-    fn caused(self, error: &dyn std::error::Error) -> Self {
+    pub(crate) fn caused(self, error: &dyn std::error::Error) -> Self {
         let causes: Vec<String> =
             std::iter::successors(error.source(), |e| e.source()).map(ToString::to_string).collect();
         if causes.is_empty() { self } else { self.because(causes.join(": ")) }

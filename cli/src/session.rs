@@ -2,7 +2,7 @@
 
 use common::JobId;
 use common::selector::Selector;
-use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView};
+use common::view::{HostView, JobState, JobView, OutputView, TaskState, TaskView, Undecided};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 use link::{Client, Purpose};
@@ -117,6 +117,21 @@ impl Session {
     pub(crate) async fn outputs(&self, job: JobId, tasks: Selector) -> Result<Vec<OutputView>, Failure> {
         let request = Request::Outputs { job, tasks };
         Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
+    }
+
+    /// Results of a job that wait for a program of the user's.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn undecided(&self, job: JobId) -> Result<Vec<Undecided>, Failure> {
+        let mut all = Vec::new();
+        for reply in self.client.ask(&Request::Undecided { job }).await? {
+            match reply {
+                Reply::Undecided(undecided) => all.push(*undecided),
+                other => return Err(unexpected(Some(&other)).into()),
+            }
+        }
+        Ok(all)
     }
 
     /// Hosts, as one of the host requests answers.

@@ -15,6 +15,8 @@ use crate::time::Span;
 pub const DEFAULT_POLICY: &str = "deskgrid";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
+/// The most results of a task that a job may want to agree.
+pub const MAX_QUORUM: u32 = 5;
 /// The longest job name, in bytes.
 const MAX_NAME: usize = 200;
 
@@ -123,6 +125,80 @@ pub struct Rules {
     pub checkpoint: bool,
     /// What its hosts must offer.
     pub needs: Needs,
+    /// How many results of a task must agree.
+    pub quorum: Quorum,
+}
+
+/// How many results of a task must agree before it is done, and when two do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quorum {
+    /// So many results must agree, each from a host of another owner; 1: the first result counts.
+    pub size: u32,
+    /// Whether hosts whose results have agreed with others' for long enough are believed without, most of the time.
+    pub adaptive: bool,
+    /// When two results agree.
+    pub compare: Compare,
+}
+
+/// When two results of a task agree. Standard error never matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compare {
+    /// Standard output and every output file are the same, byte by byte.
+    Bytes,
+    /// The same, but numbers in them need only be close to each other.
+    Floats(Tolerance),
+    /// A program of the user's says so, on the user's machine: `deskgrid job judge`.
+    Program,
+}
+
+/// How far two numbers may be from each other, as a part of the greater one; numbers nearer to zero than that count as zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tolerance(u64);
+
+impl Tolerance {
+    /// This part; none of what is no number between 0 and 1.
+    pub fn new(part: f64) -> Option<Self> {
+        (0.0..1.0).contains(&part).then(|| Self(part.to_bits()))
+    }
+
+    /// The part.
+    pub fn part(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+/// Words that say of no two results whether they agree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no way to compare: say `bytes`, `program`, or `float:PART` with a part between 0 and 1, such as float:1e-6"
+)]
+pub struct BadCompare(pub String);
+
+impl std::str::FromStr for Compare {
+    type Err = BadCompare;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let part = |text: &str| text.parse().ok().and_then(Tolerance::new);
+        match text.split_once(':') {
+            None if text == "bytes" => Some(Compare::Bytes),
+            None if text == "program" => Some(Compare::Program),
+            Some(("float", text)) => part(text).map(Compare::Floats),
+            _ => None,
+        }
+        .ok_or_else(|| BadCompare(text.to_owned()))
+    }
+}
+
+impl Default for Quorum {
+    fn default() -> Self {
+        Self { size: 1, adaptive: false, compare: Compare::Bytes }
+    }
+}
+
+impl Quorum {
+    /// Whether results are compared at all.
+    pub fn compares(&self) -> bool {
+        self.size > 1
+    }
 }
 
 /// What a host must offer to the tasks of a job.
@@ -161,6 +237,7 @@ impl Default for Rules {
             estimate: None,
             checkpoint: false,
             needs: Needs::default(),
+            quorum: Quorum::default(),
         }
     }
 }
@@ -208,6 +285,12 @@ pub enum BadJob {
     /// The rules and the work do not say the same of checkpoints.
     #[error("{}", if *.0 { "the job is to keep its tasks' states, but they run no command that says how often" } else { "the job's command says how often states are kept, but its rules say that none are" })]
     CheckpointRule(bool),
+    /// A quorum of none, or of more than makes sense.
+    #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
+    QuorumSize(u32),
+    /// A quorum together with checkpoints.
+    #[error("a job cannot have both a quorum and checkpoints: one host's state would go into another's result")]
+    QuorumOfStates,
     /// Checkpoints more often than makes sense.
     #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]
     CheckpointInterval(Span),
@@ -242,7 +325,14 @@ impl JobSpec {
                 command.checkpoint.is_some()
             }
         };
-        if saves == self.rules.checkpoint { Ok(()) } else { Err(BadJob::CheckpointRule(self.rules.checkpoint)) }
+        if saves != self.rules.checkpoint {
+            return Err(BadJob::CheckpointRule(self.rules.checkpoint));
+        }
+        match self.rules.quorum.size {
+            1..=MAX_QUORUM if saves && self.rules.quorum.compares() => Err(BadJob::QuorumOfStates),
+            1..=MAX_QUORUM => Ok(()),
+            size => Err(BadJob::QuorumSize(size)),
+        }
     }
 }
 
@@ -365,6 +455,27 @@ mod tests {
         let mut empty = job(Work::Noop);
         empty.tasks.ids = IdSet::new();
         assert_eq!(empty.check(), Err(BadJob::NoTasks));
+    }
+
+    #[test]
+    fn a_quorum_of_nonsense_is_refused_and_ways_to_compare_are_read() {
+        let with = |size, work| {
+            let quorum = Quorum { size, ..Quorum::default() };
+            JobSpec { rules: Rules { quorum, ..Rules::default() }, ..job(work) }
+        };
+        assert_eq!(with(MAX_QUORUM, Work::Noop).check(), Ok(()));
+        for size in [0, MAX_QUORUM + 1] {
+            assert_eq!(with(size, Work::Noop).check(), Err(BadJob::QuorumSize(size)));
+        }
+        let saving = CommandSpec { checkpoint: Some(Span::from_secs(9)), ..command() };
+        let mut both = with(2, Work::Command(saving));
+        both.rules.checkpoint = true;
+        assert_eq!(both.check(), Err(BadJob::QuorumOfStates));
+        assert_eq!("bytes".parse(), Ok(Compare::Bytes));
+        assert_eq!("float:1e-6".parse(), Ok(Compare::Floats(Tolerance::new(1e-6).unwrap())));
+        for bad in ["", "float", "float:", "float:1", "float:-1", "float:nan", "bytes:1", "numbers"] {
+            assert!(bad.parse::<Compare>().is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -99,6 +99,20 @@ states! {
 }
 
 states! {
+    /// How far the result of an attempt is believed, of a job that compares results.
+    Belief {
+        /// It waits for others to agree with it.
+        Open = "open",
+        /// It counts without a comparison.
+        Alone = "alone",
+        /// It agrees with the one that counts, or is that one.
+        Agreed = "agreed",
+        /// It differs from the one that counts.
+        Differed = "differed",
+    }
+}
+
+states! {
     /// State of a host.
     HostState {
         /// Connected, with a free slot.
@@ -253,6 +267,17 @@ pub struct AttemptView {
     pub saved: Option<Saved>,
     /// What was wrong with a state: not saved, or not used.
     pub checkpoint_problem: Option<String>,
+    /// How far its result is believed, where results are compared.
+    pub belief: Option<Belief>,
+}
+
+/// A result that waits for a program of the user's to say with which others it agrees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// What is new.
+    pub result: OutputView,
+    /// What was there before it, oldest first.
+    pub others: Vec<OutputView>,
 }
 
 /// What an attempt left.

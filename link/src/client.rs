@@ -48,7 +48,7 @@ impl Client {
         let connection = connect(identity, Purpose::Client).await?;
         let (role, user) = (identity.link.role, identity.link.name.clone());
         let mut client = Self { connection, role, user };
-        match client.ask(&Request::Hello(Versions::ours())).await?.pop() {
+        match client.ask(&Request::Hello(Versions::of_clients())).await?.pop() {
             Some(Reply::Welcome { role, user, .. }) => (client.role, client.user) = (role, user),
             other => return Err(unexpected(other.as_ref())),
         }

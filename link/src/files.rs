@@ -11,6 +11,14 @@ mod rights;
 pub(crate) use rights::sync_file;
 pub use rights::{free_bytes, is_private, private_dir, sync_dir};
 
+/// Makes a new file that only we may read.
+///
+/// # Errors
+/// If it is there already, or cannot be made.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    rights::options(0o600).write(true).create_new(true).open(path)
+}
+
 /// Writes a file that is there whole or not at all, also after a power loss. `mode` are its permissions, where the
 /// system has such.
 ///

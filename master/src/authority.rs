@@ -83,6 +83,16 @@ impl Ca {
         Ok(())
     }
 
+    /// Whether the key is that of the certificate: what it signs must be what the certificate's key verifies.
+    fn fits(&self) -> Result<(), MasterError> {
+        let own = public_key_hash(self.issuer.key());
+        if own == key_hash(&self.certificate)? {
+            Ok(())
+        } else {
+            Err(failed("the CA's key does not belong to its certificate"))
+        }
+    }
+
     /// A fresh certificate for the master's endpoint.
     fn server(&self) -> Result<ServerChain, MasterError> {
         let key = KeyPair::generate().map_err(failed)?;
@@ -239,6 +249,23 @@ impl Previous {
         }
         Ok(())
     }
+}
+
+/// Whether there is a CA in `dir`.
+pub(crate) fn exists(dir: &Path) -> Result<bool, MasterError> {
+    let (_, certificate) = generation_files(dir, Generations::read(dir)?.current);
+    Ok(certificate.exists())
+}
+
+/// Whether the CAs in `dir` can be used: the present one, and the one before it while that is kept. Changes nothing.
+pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
+    let generations = Generations::read(dir)?;
+    let previous = generations.previous.map(|previous| previous.number);
+    for number in std::iter::once(generations.current).chain(previous) {
+        let (key, certificate) = generation_files(dir, number);
+        Ca::open(&key, &certificate)?.fits()?;
+    }
+    Ok(())
 }
 
 /// Makes a new CA for the grid in `dir`. The present one is trusted for `overlap` longer, and is removed then.

@@ -32,6 +32,8 @@ pub struct Config {
     pub prefetch: Interval,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
+    /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
+    pub job_days: u32,
     /// For so many days it is kept how hosts were available; 0: it is not kept at all.
     pub availability_days: u32,
     /// The largest file that is taken, in bytes.
@@ -102,6 +104,7 @@ impl Default for Config {
             lease: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
             content_grace: seconds(60 * 60),
+            job_days: 0,
             availability_days: 90,
             max_blob_bytes: 64 << 30,
             certificate_life: seconds(30 * 86_400),

@@ -6,10 +6,12 @@
 mod authority;
 mod away;
 mod clock;
+mod compare;
 mod config;
 mod core;
 mod http;
 mod limits;
+pub mod operations;
 mod run;
 mod sessions;
 mod store;

@@ -19,7 +19,7 @@ use crate::core::{self, Handle};
 use crate::limits::{Attempted, Counters};
 use crate::sessions::live::Live;
 use crate::store::{Reader, Standing, Writer};
-use crate::{Config, MasterError, http, sessions, sweep};
+use crate::{Config, MasterError, compare, http, sessions, sweep};
 
 /// How long the word that the master goes may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -29,6 +29,7 @@ const UP_MINUTES: u64 = 10;
 
 /// What every session needs.
 pub(crate) struct State {
+    pub(crate) home: PathBuf,
     pub(crate) config: Config,
     pub(crate) core: Handle,
     pub(crate) reader: Reader,
@@ -82,10 +83,24 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
-    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone())?;
+    let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
+    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare)?;
     let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
     let (counters, live) = (Counters::new(&config.limits), Live::default());
-    let state = Arc::new(State { config, core, reader, blobs, authority, ca_key_hash, metrics, clock, counters, live });
+    let state = State {
+        home: home.clone(),
+        config,
+        core,
+        reader,
+        blobs,
+        authority,
+        ca_key_hash,
+        metrics,
+        clock,
+        counters,
+        live,
+    };
+    let state = Arc::new(state);
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();
@@ -94,6 +109,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     }
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
+    tasks.spawn(compare::serve(state.clone(), to_compare));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone()));
     }

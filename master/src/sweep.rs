@@ -1,5 +1,5 @@
-//! Removes what nobody needs any more: content of forgotten jobs or of submissions that never came, and what was recorded
-//! of hosts long ago.
+//! Removes what nobody needs any more: jobs that were settled long ago where the admin wants that, content of forgotten jobs
+//! or of submissions that never came, and what was recorded of hosts long ago.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use common::BlobRef;
 use tokio::time::MissedTickBehavior;
 
+use crate::core::Core;
+use crate::operations::Hold;
 use crate::run::State;
 
 /// So many blobs are looked up in one turn of the core, so that nobody waits long.
@@ -26,6 +28,24 @@ pub(crate) async fn serve(state: Arc<State>) {
                 return;
             }
         }
+        loop {
+            match state.core.ask(Core::retire).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => return,
+            }
+        }
+        let _hold = match Hold::for_sweeping(&state.home) {
+            Ok(Some(hold)) => hold,
+            Ok(None) => {
+                tracing::info!("content is not swept now: a backup counts on it");
+                continue;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "content is not swept: its lock does not work");
+                continue;
+            }
+        };
         let blobs = state.blobs.clone();
         let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;
         let old = match old.map_err(std::io::Error::other).and_then(|listed| listed) {

@@ -60,7 +60,7 @@ impl Scheduler {
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         fx.push(Effect::Acknowledge { host, attempt, verdict: Verdict::Taken });
         if success {
-            self.finish(attempt, fx);
+            self.succeed(host, attempt, fx);
         } else {
             self.carry_on(attempt, charge, why, fx);
         }
@@ -75,7 +75,7 @@ impl Scheduler {
             if let Some(host) = self.hosts.get(host) {
                 host.finished += 1;
             }
-            self.finish(attempt, fx);
+            self.succeed(host, attempt, fx);
         }
     }
 
@@ -100,7 +100,7 @@ impl Scheduler {
     }
 
     /// The task is done by this attempt: every other copy is one too many.
-    fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
+    pub(crate) fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.close(index) else { return };
@@ -188,7 +188,7 @@ impl Scheduler {
     }
 
     /// The task has failed; perhaps one too many of its job.
-    fn give_up(&mut self, task: TaskId, settled: Settled, fx: &mut Vec<Effect>) {
+    pub(crate) fn give_up(&mut self, task: TaskId, settled: Settled, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&task.job) else { return };
         let Some(record) = job.close(task.index) else { return };
         job.numbers.insert(task.index, record.attempts);

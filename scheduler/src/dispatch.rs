@@ -82,6 +82,9 @@ impl Scheduler {
         if fit == 0 || job.promise.is_some() || !self.hosts.index.ready.is_empty() {
             return;
         }
+        if job.rules.quorum.compares() {
+            return;
+        }
         let needs = job.rules.needs;
         let takes = |host: &Host| host.takes_work() && needs.missing(host.offers).is_none();
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
@@ -137,7 +140,7 @@ pub(crate) struct Starter<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) foresight: &'a Foresight,
     pub(crate) now: Time,
-    incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
 }
 
 impl<'a> Starter<'a> {
@@ -162,6 +165,9 @@ impl<'a> Starter<'a> {
         }
         let placement = job.policy.placement;
         self.classify(job);
+        if job.rules.quorum.compares() {
+            return self.place_for_quorum(job, fx);
+        }
         if placement == Placement::Lookahead && self.place_ahead(job, fx) {
             return;
         }
@@ -172,7 +178,7 @@ impl<'a> Starter<'a> {
         loop {
             let scene = self.scene(job);
             let primary = job.wishes.first_primary().and_then(|(index, wish)| {
-                let fit = |host| !job.is_on(index, host);
+                let fit = |host| scene.may_run(index, host);
                 Some((index, wish, placement.propose(&scene, &job.plan, fit)?))
             });
             if let Some((index, wish, host)) = primary {
@@ -199,7 +205,7 @@ impl<'a> Starter<'a> {
 
     /// Brings the job's plan up to date; where its end is predicted for the first time, what runs already has a timeout
     /// from then on.
-    fn prepare(&self, job: &mut Job) {
+    pub(crate) fn prepare(&self, job: &mut Job) {
         if !job.policy.placement.prepares() {
             return;
         }
@@ -216,6 +222,7 @@ impl<'a> Starter<'a> {
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
         if let Replication::Gain(answer) = job.policy.replication
+            && !job.rules.quorum.compares()
             && self.copy_for_gain(answer, job, fx)
         {
             return;
@@ -231,7 +238,7 @@ impl<'a> Starter<'a> {
                 return;
             }
             let scene = self.scene(job);
-            let host = placement.propose(&scene, &job.plan, |host| !job.is_on(index, host));
+            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
             // The hosts that are left may all run this task already, and yet do for the next.
             let Some(host) = host else { continue };
             job.wishes.remove(index);
@@ -278,6 +285,9 @@ impl<'a> Starter<'a> {
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
         let resumed = self.saved(job, index);
+        if job.rules.quorum.compares() {
+            self.ask(job, index, id);
+        }
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
@@ -290,7 +300,7 @@ impl<'a> Starter<'a> {
         // Of tasks that are known to be short nothing would be heard before they are over.
         let short = job.plan.class.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);
-        if duplicate {
+        if duplicate || job.rules.quorum.compares() {
             job.refresh(index, self.settings.max_copies);
         }
         fx.push(Effect::Start { host: id, attempt, limit, report_every, why });

@@ -4,7 +4,7 @@ use std::fmt;
 
 use common::attempt::Outcome;
 use common::host::YieldReason;
-use common::view::{HostState, JobState};
+use common::view::{Belief, HostState, JobState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,30 @@ pub enum Effect {
         attempt: AttemptId,
         /// What became of it.
         verdict: Verdict,
+    },
+    /// This result is to be compared with those of the others, and [`crate::Event::ResultCompared`] to say with which it
+    /// agrees.
+    Compare {
+        /// The attempt whose result is new.
+        attempt: AttemptId,
+        /// The others of its task, oldest first.
+        with: Vec<AttemptId>,
+    },
+    /// How far the result of an attempt is believed now.
+    Judged {
+        /// Its host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// How far.
+        judgement: Judgement,
+    },
+    /// How many results of a host in a row agreed with others' now.
+    HostTrusted {
+        /// Which host.
+        host: HostId,
+        /// Results in a row.
+        valid: u32,
     },
     /// The host holds these attempts for nothing: let it drop them without a delivery.
     Abandon {
@@ -175,6 +199,8 @@ pub enum StartReason {
     Retry(u32),
     /// The attempt of this number was lost, returned or killed without the task's fault.
     Requeued(u32),
+    /// So many results are there, and do not agree or are too few.
+    AnotherResult(u32),
     /// A copy of a live attempt (of this number).
     Duplicate(u32, CopyReason),
 }
@@ -194,6 +220,21 @@ pub enum CopyReason {
     TimedOut,
     /// That is expected to bring the end of the job forward by so much.
     Gain(Span),
+    /// So many results of the task must agree, from hosts of different owners.
+    Quorum(u32),
+}
+
+/// How far a result is believed, of a job whose results are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Judgement {
+    /// It waits for others to agree with it, so many in all.
+    Open(u32),
+    /// It counts without a comparison, since so many of its host's results in a row have agreed with others'.
+    Alone(u32),
+    /// It agrees with the result of this attempt (perhaps itself), which counts.
+    Agreed(u32),
+    /// It differs from the result of this attempt, which counts.
+    Differed(u32),
 }
 
 /// Why an attempt is live no more.
@@ -244,6 +285,8 @@ pub enum Settled {
     Failed(AttemptId, EndReason),
     /// More executing attempts were lost with their hosts than the job allows.
     LostTooOften(u32),
+    /// So many results are there, and too few of them agree.
+    NoQuorum(u32),
 }
 
 /// What became of a delivered completion.
@@ -282,6 +325,8 @@ impl fmt::Display for StartReason {
             StartReason::First => write!(f, "first attempt"),
             StartReason::Retry(n) => write!(f, "retry after attempt {n} failed"),
             StartReason::Requeued(n) => write!(f, "requeued after attempt {n}"),
+            StartReason::AnotherResult(1) => write!(f, "another result, since one alone is not believed"),
+            StartReason::AnotherResult(n) => write!(f, "another result, since too few of {n} agree"),
             StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),
         }
     }
@@ -295,7 +340,44 @@ impl fmt::Display for CopyReason {
             CopyReason::PrimaryLost => write!(f, "in place of a lost one"),
             CopyReason::Spare => write!(f, "since more hosts are ready than tasks wait"),
             CopyReason::TimedOut => write!(f, "which was not done by the predicted end of the job"),
+            CopyReason::Quorum(n) => write!(f, "since {n} results of different owners' hosts must agree"),
             CopyReason::Gain(span) => write!(f, "which should bring the end of the job {span} forward"),
+        }
+    }
+}
+
+impl Judgement {
+    /// In one word, with the number that goes with it.
+    pub fn word(self) -> (Belief, u32) {
+        match self {
+            Judgement::Open(n) => (Belief::Open, n),
+            Judgement::Alone(n) => (Belief::Alone, n),
+            Judgement::Agreed(n) => (Belief::Agreed, n),
+            Judgement::Differed(n) => (Belief::Differed, n),
+        }
+    }
+}
+
+impl From<(Belief, u32)> for Judgement {
+    fn from((belief, n): (Belief, u32)) -> Self {
+        match belief {
+            Belief::Open => Judgement::Open(n),
+            Belief::Alone => Judgement::Alone(n),
+            Belief::Agreed => Judgement::Agreed(n),
+            Belief::Differed => Judgement::Differed(n),
+        }
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Judgement::Open(n) => write!(f, "its result waits until {n} agree"),
+            Judgement::Alone(n) => {
+                write!(f, "its result was believed alone, after {n} of its host in a row that agreed")
+            }
+            Judgement::Agreed(n) => write!(f, "its result agrees with that of attempt {n}, which counts"),
+            Judgement::Differed(n) => write!(f, "its result differs from that of attempt {n}, which counts"),
         }
     }
 }

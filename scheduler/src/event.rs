@@ -66,6 +66,23 @@ pub enum Event {
         /// What.
         offers: Offers,
     },
+    /// Whose the host is, and how many of its results in a row agreed with others'. Comes before it joins; where nothing is
+    /// said, each host is its own party and has no such results.
+    HostStanding {
+        /// Its number.
+        host: HostId,
+        /// One host of the same owner, the same one for all of them.
+        party: HostId,
+        /// Results in a row.
+        valid: u32,
+    },
+    /// A result was compared, as [`crate::Effect::Compare`] asked.
+    ResultCompared {
+        /// Whose.
+        attempt: AttemptId,
+        /// Numbers of the attempts with whose results it agrees.
+        agrees: Vec<u32>,
+    },
     /// What was learned of hosts in general on earlier days, to go on from. Comes before anything else.
     Learned(Box<Experience>),
     /// A worker connected (again) and says what it holds.
@@ -198,6 +215,10 @@ pub struct Progress {
     /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a retry goes on from
     /// their highest attempt number, and all else is ignored.
     pub tried: Vec<Tried>,
+    /// Results of unsettled tasks that wait for others to agree with them, with their hosts.
+    pub results: Vec<(AttemptId, HostId)>,
+    /// Results of finished tasks that were believed alone, with their hosts.
+    pub alone: Vec<(AttemptId, HostId)>,
     /// Attempts started so far, of all tasks.
     pub attempts: u64,
     /// Those of them that were duplicates.

@@ -33,6 +33,12 @@ impl Scheduler {
             }
             tasks.push((self.why_no_offer(job).unwrap_or_else(|| self.why_no_slot()), waiting));
         }
+        let opinions = job.wants_opinions();
+        if !opinions.is_empty() {
+            let size = job.rules.quorum.size;
+            let why = format!("another result from a host of another owner is wanted, until {size} agree");
+            tasks.push((why, opinions));
+        }
         let hosts = self.hosts.table.iter().map(|(id, host)| (id, self.why_passed_over(host, job))).collect();
         Some(Explanation { tasks, hosts })
     }

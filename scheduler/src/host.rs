@@ -69,6 +69,9 @@ pub(crate) struct Host {
     pub(crate) temper: Temper,
     /// How it was available on earlier days.
     pub(crate) record: Option<TrackRecord>,
+    /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
+    pub(crate) party: HostId,
+    pub(crate) valid: u32,
     /// Its speed and rate as counted in the fleet.
     counted: Option<(Speed, Option<TrackRecord>)>,
 }
@@ -177,6 +180,8 @@ impl Host {
             since: now,
             ready: None,
             usable: None,
+            party: id,
+            valid: 0,
             counted: None,
             finished: 0,
             lost: 0,

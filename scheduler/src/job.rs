@@ -22,6 +22,7 @@ use crate::policy::ordering::Rank;
 use crate::policy::placement::Scene;
 use crate::policy::replication::{Class, Replicated, Replication, Urgency};
 use crate::promises::Promise;
+use crate::quorum::Question;
 use crate::reservation::Run;
 use crate::settings::Settings;
 use crate::stack::Stack;
@@ -70,6 +71,8 @@ pub(crate) struct Job {
     pub(crate) stack: Stack,
     /// What it was promised, if anything.
     pub(crate) promise: Option<Promise>,
+    /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
+    pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -99,6 +102,8 @@ pub(crate) struct Record {
     pub(crate) killed_s: f64,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
+    /// What is known of its results, of a job that compares them.
+    pub(crate) question: Option<Box<Question>>,
 }
 
 /// A live attempt, as its task sees it; the rest is on the books of its host.
@@ -146,8 +151,10 @@ impl Record {
 
     /// Why the next attempt is started while none lives.
     pub(crate) fn start_reason(&self) -> StartReason {
+        let results = self.question.as_ref().map_or(0, |question| question.ballot.votes().len());
         match self.after {
             (number, true) => StartReason::Retry(number),
+            _ if results > 0 => StartReason::AnotherResult(u32::try_from(results).unwrap_or(u32::MAX)),
             (number, false) => StartReason::Requeued(number),
         }
     }
@@ -178,6 +185,7 @@ impl Job {
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,
+            alone: BTreeMap::new(),
             in_line: false,
             in_copy_line: false,
             alarm: None,
@@ -273,6 +281,11 @@ impl Job {
             let why = self.records.get(&index).map_or(StartReason::First, Record::start_reason);
             return Some((index, why));
         }
+        self.pop_waiting_fresh()
+    }
+
+    /// The next waiting task that has had no attempt.
+    pub(crate) fn pop_waiting_fresh(&mut self) -> Option<(u32, StartReason)> {
         let index = self.fresh.pop_first()?;
         self.records.insert(index, Record::default());
         Some((index, StartReason::First))
@@ -340,6 +353,10 @@ impl Job {
             record.suspended = suspended;
             if suspended { self.suspended += 1 } else { self.suspended -= 1 }
         }
+        if self.rules.quorum.compares() {
+            return self.want_results(index, max_copies);
+        }
+        let Some(record) = self.records.at_mut(&index) else { return };
         let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
         match (self.policy.replication.rescue(hold_ups), record.live.first()) {
@@ -462,10 +479,13 @@ impl Job {
         }
     }
 
-    /// Marks a task without live attempts as waiting.
+    /// Marks a task without live attempts as waiting, unless a result of it is being compared: that decides.
     pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
         if let Some(record) = self.records.at_mut(&index) {
             record.after = after;
+            if record.compares() {
+                return;
+            }
             self.requeued.insert(index);
             self.wishes.remove(index);
         }
@@ -473,8 +493,13 @@ impl Job {
 }
 
 impl Record {
+    /// Whether a result of it is being compared.
+    pub(crate) fn compares(&self) -> bool {
+        self.question.as_ref().is_some_and(|question| question.ballot.pending() > 0)
+    }
+
     pub(crate) fn state(&self) -> TaskState {
-        if self.live.is_empty() {
+        if self.live.is_empty() && !self.compares() {
             TaskState::Waiting
         } else if self.suspended {
             TaskState::Suspended

@@ -62,7 +62,7 @@ impl Scheduler {
     }
 
     /// An acknowledged job is never refused, even if this program does not know its policy any more.
-    pub(crate) fn on_job_restored(&mut self, id: JobId, bag: Bag, progress: &Progress) {
+    pub(crate) fn on_job_restored(&mut self, id: JobId, bag: Bag, progress: &Progress, fx: &mut Vec<Effect>) {
         if self.jobs.table.contains_key(&id) {
             return;
         }
@@ -79,6 +79,9 @@ impl Scheduler {
         (job.attempts, job.duplicates) = (progress.attempts, progress.duplicates);
         for tried in &progress.tried {
             self.restore_task(id, &mut job, tried);
+        }
+        if job.rules.quorum.compares() {
+            self.restore_results(id, &mut job, progress, fx);
         }
         self.enter(id, job);
     }

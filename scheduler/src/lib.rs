@@ -29,6 +29,7 @@ mod police;
 pub mod policy;
 pub mod predict;
 mod promises;
+mod quorum;
 pub mod record;
 pub mod reservation;
 mod scheduler;

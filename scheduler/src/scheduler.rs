@@ -64,7 +64,7 @@ impl Scheduler {
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
         match event {
             Event::JobSubmitted { job, bag } => self.on_job_submitted(job, bag, fx),
-            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, bag, &progress),
+            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, bag, &progress, fx),
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
             Event::JobForgotten { job } => self.on_job_forgotten(job),
@@ -74,6 +74,8 @@ impl Scheduler {
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
             Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
             Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
+            Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
+            Event::ResultCompared { attempt, agrees } => self.on_result_compared(attempt, &agrees, fx),
             Event::Learned(experience) => self.foresight = Foresight::from(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),

@@ -26,6 +26,8 @@ pub struct Settings {
     /// Whether a slot whose attempt was stopped is free only once its host reports without it (as in Kondo et al. 2004,
     /// where hosts learn of it with their next heartbeat), and not at once (default).
     pub stops_when_reported: bool,
+    /// The master's secret from which it follows which results are audited (default 0).
+    pub audit_seed: u64,
 }
 
 impl Settings {
@@ -47,6 +49,7 @@ impl Default for Settings {
             start_cost: Span::ZERO,
             heartbeat: Span::from_secs(60),
             stops_when_reported: false,
+            audit_seed: 0,
         }
     }
 }

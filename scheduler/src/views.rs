@@ -155,6 +155,11 @@ impl Scheduler {
         })
     }
 
+    /// How many results of a host in a row agreed with others'.
+    pub fn host_valid(&self, host: HostId) -> u32 {
+        self.hosts.table.get(&host).map_or(0, |host| host.valid)
+    }
+
     /// What was learned of hosts so far, with what goes on now.
     pub fn experience(&self) -> Experience {
         let hosts = self.hosts.table.values();

@@ -54,6 +54,11 @@ impl Wishes {
         Some((*task, *wish))
     }
 
+    /// The one of this task.
+    pub(crate) fn of(&self, task: u32) -> Option<Wish> {
+        self.by_task.get(&task).map(|(_, wish)| *wish)
+    }
+
     /// How many wishes stand in place of a lost primary.
     pub(crate) fn primaries(&self) -> u64 {
         self.ranked.iter().take_while(|(urgency, _)| urgency.class == Class::Primary).count() as u64

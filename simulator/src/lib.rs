@@ -5,6 +5,7 @@ pub mod availability;
 pub mod bags;
 pub mod batch;
 pub mod experiment;
+pub mod liars;
 pub mod oracle;
 pub mod platform;
 mod replay;

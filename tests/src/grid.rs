@@ -32,6 +32,8 @@ pub struct Grid {
     dir: TempDir,
     listen: String,
     http: String,
+    /// Whose state directory the master's is.
+    home: String,
     master: Option<Started>,
     workers: BTreeMap<String, Started>,
 }
@@ -62,7 +64,8 @@ impl Grid {
     pub fn with_master(config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("deskgrid-test-").tempdir().expect("a temporary directory");
         let (listen, http) = free_addresses();
-        let mut grid = Self { dir, listen, http, master: None, workers: BTreeMap::new() };
+        let home = "admin".to_owned();
+        let mut grid = Self { dir, listen, http, home, master: None, workers: BTreeMap::new() };
         fs::write(grid.dir.path().join("master.toml"), config).expect("a file can be written");
         grid.start_master();
         grid.login("user");
@@ -107,10 +110,15 @@ impl Grid {
     pub fn start_master(&mut self) {
         let (listen, http) = (self.listen.clone(), self.http.clone());
         let config = self.dir.path().join("master.toml");
-        let mut command = self.command("admin");
+        let mut command = self.command(&self.home);
         command.args(["master", "start", "--tied", "--listen", &listen, "--http", &http, "--config"]).arg(config);
         self.master = Some(Started::server(&mut command, &self.log("master")));
-        self.as_user("admin", ["master", "wait", "--timeout", "30s"]).expect_code(0);
+        self.as_user(&self.home, ["master", "wait", "--timeout", "30s"]).expect_code(0);
+    }
+
+    /// The next master is started in this state directory, at the same address.
+    pub fn move_master(&mut self, home: &str) {
+        home.clone_into(&mut self.home);
     }
 
     /// SIGKILL for the master.
@@ -140,7 +148,7 @@ impl Grid {
     /// # Panics
     /// If the master makes none.
     pub fn token(&self, role: &str) -> String {
-        let made = self.as_user("admin", ["--output", "quiet", "token", "create", "--role", role]).expect_code(0);
+        let made = self.as_user(&self.home, ["--output", "quiet", "token", "create", "--role", role]).expect_code(0);
         made.stdout.trim().to_owned()
     }
 

@@ -97,6 +97,22 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
     },
+    /// Say with a program of yours which results of a job agree (submit --quorum N --compare program), until it is settled
+    #[command(
+        after_help = "\
+Example:
+  deskgrid job judge last -- ./compare --tolerance 3
+The program is called with two directories more, one for each result: its output files, and `stdout`. Exit code 0: they
+agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks wait for it, and it can be started again.",
+        override_usage = "deskgrid job judge JOB -- CMD ARG..."
+    )]
+    Judge {
+        /// Which job
+        job: OneJob,
+        /// Program and arguments
+        #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// Say why tasks wait, and why each host was passed over
     #[command(after_help = "Example:\n  deskgrid job explain 7")]
     Explain {

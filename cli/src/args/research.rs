@@ -76,6 +76,8 @@ pub(crate) enum Paper {
     Gainaru,
     /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
     Wozniak,
+    /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that costs
+    Liars,
 }
 
 /// `deskgrid reproduce`.
@@ -87,13 +89,13 @@ pub(crate) struct ReproduceArgs {
     /// Fewer runs: in under a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Where the report, its figures and its tables go [default: the paper's name]
+    /// Where the report, its figures and its tables go [default: the name of what is reproduced]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; see the report for liars]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
     /// Gainaru: also run this log again (KTH-SP2, in the Standard Workload Format)
@@ -111,5 +113,6 @@ Examples:
   deskgrid reproduce kondo --out kondo-full
   deskgrid reproduce gainaru --log KTH-SP2_log.swf
   deskgrid reproduce wozniak
+  deskgrid reproduce liars                      what hosts that lie get past a quorum
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

@@ -55,6 +55,39 @@ commands with the same --dir on this machine may do everything at once.")]
         #[arg(long, value_name = "DUR", default_value = "45d")]
         overlap: Dur,
     },
+    /// Copy the master's store, the files that it names and its keys to a directory or a .tar, while it runs
+    #[command(after_help = "\
+Examples:
+  deskgrid master backup /backup/deskgrid-monday
+  deskgrid --dir /srv/deskgrid master backup /backup/deskgrid.tar
+Reads the master's own directory, as its user; what is written is read back before it gets its name. It holds the
+grid's CA key: keep it as safe as the master. Exit code 1: something that the store names was missing or damaged.")]
+    Backup {
+        /// What to make; must not exist. With .tar at its end it becomes one file
+        #[arg(value_name = "DIR|FILE.tar")]
+        to: PathBuf,
+    },
+    /// Look whether the master's files are sound: store, content, keys. Changes nothing; the master may run
+    #[command(after_help = "\
+Examples:
+  deskgrid master check
+  deskgrid --dir /backup/deskgrid-monday master check
+Exit code 0: all is well; 1: something is not, and what to do stands beside it.")]
+    Check {
+        /// Look only whether files of content are there, and do not read them
+        #[arg(long)]
+        no_content: bool,
+    },
+    /// Put a backup in place, on this machine or another
+    #[command(after_help = "\
+Example:
+  deskgrid --dir /srv/deskgrid master restore /backup/deskgrid.tar
+Then start the master there, at the address that workers know. Join tokens of before work no more.")]
+    Restore {
+        /// What `master backup` made
+        #[arg(value_name = "DIR|FILE.tar")]
+        from: PathBuf,
+    },
 }
 
 /// `deskgrid master start`.
@@ -296,6 +329,21 @@ pub(crate) enum HostCommand {
     Revoke {
         /// Its name, or host-N
         host: String,
+    },
+    /// Say whose a host is: results of one owner's hosts never confirm each other (submit --quorum)
+    #[command(after_help = "\
+Examples:
+  deskgrid host owner desk-3 ann
+  deskgrid host owner desk-3 --nobody      its results count as nobody's but its own again, as at first")]
+    Owner {
+        /// Its name, or host-N
+        host: String,
+        /// Who owns it, in your words
+        #[arg(required_unless_present = "nobody")]
+        owner: Option<String>,
+        /// Nobody in particular
+        #[arg(long, conflicts_with = "owner")]
+        nobody: bool,
     },
     /// Give a drained host tasks again
     #[command(after_help = "Example:\n  deskgrid host resume desk-3")]

@@ -7,7 +7,7 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Array, Dur, Limit, Pair};
+use super::value::{Agree, Array, Dur, Limit, Pair};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
@@ -25,6 +25,8 @@ Examples:
     deskgrid job fetch last --into results
   A long task that saves its state (see the README) and loses at most half a minute with its PC:
     deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
+  Results that two hosts of different owners agree on, numbers in them to six digits:
+    deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -109,6 +111,15 @@ pub(crate) struct JobArgs {
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
+    /// So many results of each task must agree, from hosts of different owners [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Rules")]
+    pub quorum: Option<u32>,
+    /// With --quorum: believe hosts whose results have agreed with others' for long enough, and only audit them
+    #[arg(long, help_heading = "Rules")]
+    pub adaptive: bool,
+    /// When results agree: bytes, or float:PART where numbers may differ by that part [default: bytes]
+    #[arg(long, value_name = "HOW", help_heading = "Rules")]
+    pub compare: Option<Agree>,
     /// Only on hosts that confine tasks so well: process, landlock, namespace or account
     #[arg(long, value_name = "LEVEL", help_heading = "Rules")]
     pub confinement: Option<Confinement>,
@@ -151,6 +162,9 @@ impl JobArgs {
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
             checkpoint: self.checkpoint.or(file.checkpoint),
+            quorum: self.quorum.or(file.quorum),
+            adaptive: self.adaptive || file.adaptive,
+            compare: self.compare.or(file.compare),
             confinement: self.confinement.or(file.confinement),
             network: self.network || file.network,
             command: if self.noop { Vec::new() } else { list(self.command, file.command) },

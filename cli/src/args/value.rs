@@ -23,6 +23,11 @@ pub(crate) struct Limit(pub Duration);
 #[serde(try_from = "String")]
 pub(crate) struct Array(pub IdSet);
 
+/// When two results agree: `bytes` or `float:1e-6`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Agree(pub common::job::Compare);
+
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -122,6 +127,13 @@ impl FromStr for Array {
     }
 }
 
+impl FromStr for Agree {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        s.trim().parse().map(Agree).map_err(|error: common::job::BadCompare| error.to_string())
+    }
+}
+
 impl FromStr for Pair {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
@@ -157,7 +169,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Dur, Limit, Array, Pair);
+from_text!(Agree, Dur, Limit, Array, Pair);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

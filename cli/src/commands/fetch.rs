@@ -147,6 +147,14 @@ fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
     }
 }
 
+/// Puts everything that one attempt left below `dir`, which is empty: its files, and its standard output as `stdout`.
+pub(super) async fn lay_out(session: &Session, output: &OutputView, dir: &Path) -> Result<(), Failure> {
+    let mut output = output.clone();
+    (output.stdout.1, output.stderr.1) = (Some("stdout".to_owned()), None);
+    let wanted = wanted(&[output], dir, false)?;
+    bring(session, wanted.into_iter().map(|file| (file, false)).collect()).await
+}
+
 async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Failure> {
     let new = planned.into_iter().filter(|(_, kept)| !kept).map(|(file, _)| file);
     let one = |file: Wanted| {

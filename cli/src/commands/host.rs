@@ -19,6 +19,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         HostCommand::Info { host } => one(context, &session, Request::Hosts { names: vec![host] }).await?,
         HostCommand::Revoke { host } => revoke(context, &session, host).await?,
         HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
+        HostCommand::Owner { host, owner, .. } => one(context, &session, Request::HostOwner { host, owner }).await?,
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
     session.close().await;

@@ -8,7 +8,7 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, Time};
 use link::client::unexpected;
 
-use super::{Context, cat, fetch, joblog};
+use super::{Context, cat, fetch, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{Jobs, OneJob};
@@ -39,6 +39,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             let job = session.job_id(job).await?;
             change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
         }
+        JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await?,
         JobCommand::Explain { job } => explain(context, &session, job).await?,
         JobCommand::Predict { job } => predict(context, &session, job).await?,
         JobCommand::Share { jobs, with, end } => {

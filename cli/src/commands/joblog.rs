@@ -86,6 +86,7 @@ mod tests {
             started_from: None,
             saved: None,
             checkpoint_problem: None,
+            belief: None,
         };
         let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
         let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts };

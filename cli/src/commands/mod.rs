@@ -7,8 +7,11 @@ mod host;
 mod identity;
 mod job;
 mod joblog;
+mod judge;
 mod login;
 mod master;
+#[cfg_attr(windows, path = "operations/none.rs")]
+mod operations;
 mod owner;
 mod policy;
 mod predict;
@@ -79,6 +82,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Demo(args) => crate::demo::run(&context.out, &args).await,
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
+        Command::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
+        Command::Master(MasterCommand::Check { no_content }) => operations::check(context, !no_content),
+        Command::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
         Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
         Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,

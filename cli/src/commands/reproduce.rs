@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use simulator::liars;
 use simulator::report::kondo::{self, File};
 use simulator::report::{gainaru, wozniak};
 
@@ -26,6 +27,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Kondo => "kondo",
         Paper::Gainaru => "gainaru",
         Paper::Wozniak => "wozniak",
+        Paper::Liars => "liars",
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
     // Found out before the work, not after it.
@@ -43,6 +45,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
             Failure::usage("the log cannot be used", hint).because(error)
         })?,
         Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
+        Paper::Liars => liars::report(&liars_study(args), &mut say),
     };
     for File { name, text } in &files {
         write(&out.join(name), text)?;
@@ -53,6 +56,11 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
     Ok(Exit::Well)
+}
+
+fn liars_study(args: &ReproduceArgs) -> liars::Study {
+    let study = if args.quick { liars::Study::quick(args.seed) } else { liars::Study::full(args.seed) };
+    liars::Study { crowds: args.runs.unwrap_or(study.crowds), ..study }
 }
 
 fn kondo_study(args: &ReproduceArgs) -> kondo::Study {

@@ -259,6 +259,7 @@ mod tests {
             started_from: None,
             saved: None,
             checkpoint_problem: None,
+            belief: None,
         }
     }
 

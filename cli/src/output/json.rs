@@ -180,6 +180,8 @@ struct Attempt {
     checkpoint: Option<Checkpoint>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    belief: Option<String>,
 }
 
 /// A saved state of a task.
@@ -237,6 +239,7 @@ impl From<&AttemptView> for Attempt {
             started_from: view.started_from.as_ref().map(Checkpoint::from),
             checkpoint: view.saved.as_ref().map(Checkpoint::from),
             checkpoint_problem: view.checkpoint_problem.clone(),
+            belief: view.belief.map(|belief| belief.to_string()),
         }
     }
 }
@@ -478,12 +481,13 @@ mod tests {
             }),
             saved: None,
             checkpoint_problem: Some("too large".into()),
+            belief: Some(common::view::Belief::Differed),
         };
         let (task, state) = (TaskId::new(JobId(7), 3), TaskState::Suspended);
         let view = TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt] };
         assert_eq!(
             document(&Task::from(&view)),
-            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large"}]}"#
+            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large","belief":"differed"}]}"#
         );
     }
 

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
-use common::job::{Capture, CommandSpec, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, Rules, Work};
+use common::job::{
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, Quorum, Rules, Work,
+};
 use common::path::PortablePath;
 use common::template::{PLACEHOLDERS, Template};
 use common::{IdSet, TaskSet};
@@ -154,6 +156,11 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         estimate: args.estimate.map(Dur::span),
         checkpoint: args.checkpoint.is_some(),
         needs: Needs { confinement: args.confinement, network: args.network },
+        quorum: Quorum {
+            size: args.quorum.unwrap_or(1),
+            adaptive: args.adaptive,
+            compare: args.compare.map_or(Compare::Bytes, |how| how.0),
+        },
     })
 }
 
@@ -272,6 +279,8 @@ mod tests {
         assert_eq!((c.outputs[0].as_str(), c.stdin.as_ref().unwrap().as_str()), ("*.csv", "in"));
         assert_eq!((&c.stdout, &c.stderr), (&Capture::File("out/%{TASK_ID}".parse().unwrap()), &Capture::Discard));
         assert_eq!((c.env[0].0.as_str(), c.env[0].1.as_str()), ("K", "v=%{HOST}"));
+        let q = desk.job(&["--quorum", "3", "--adaptive", "--compare", "float:1e-6", "run"]).rules.quorum;
+        assert_eq!((q.size, q.adaptive, q.compare), (3, true, "float:1e-6".parse().unwrap()));
         let r = &job.rules;
         assert_eq!((r.retries, r.max_losses, r.max_fails, r.priority), (2, 3, Some(4), -5));
         assert_eq!((r.timeout.unwrap().secs(), r.estimate.unwrap().secs(), r.policy.as_str()), (90.0, 3600.0, "FCFS"));

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::{Refusal, Versions};
 use crate::content::BlobRef;
 use crate::identity::{AuditView, IdentityView};
-use crate::ids::{HostId, Incarnation, JobId, RequestId};
+use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId};
 use crate::job::JobSpec;
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
     AvailabilityView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView,
+    Undecided,
 };
 
 /// What a client asks for.
@@ -83,6 +84,18 @@ pub enum Request {
         /// Which.
         jobs: Selector,
     },
+    /// Results that wait for a program of the user's. Answered by a [`Reply::Undecided`] for each, up to some.
+    Undecided {
+        /// Of which job.
+        job: JobId,
+    },
+    /// What that program says. Answered by [`Reply::Changed`].
+    Judge {
+        /// Whose result is new.
+        attempt: AttemptId,
+        /// Numbers of the attempts with whose results it agrees.
+        agrees: Vec<u32>,
+    },
     /// Answered by [`Reply::Explained`].
     Explain {
         /// Which.
@@ -102,6 +115,14 @@ pub enum Request {
     Undrain {
         /// By name or `host-N`.
         host: String,
+    },
+    /// Says whose a host is: results of hosts of one owner never confirm each other. Answered by [`Reply::Hosts`]. Admins
+    /// only.
+    HostOwner {
+        /// By name or `host-N`.
+        host: String,
+        /// In the admin's words; none: nobody's but its own.
+        owner: Option<String>,
     },
     /// Answered by [`Reply::Token`]. Admins only.
     TokenCreate {
@@ -228,6 +249,8 @@ pub enum Reply {
     Token(JoinToken, TokenView),
     /// The tokens.
     Tokens(Vec<TokenView>),
+    /// To `Undecided`: one of them; more may follow.
+    Undecided(Box<Undecided>),
     /// To `Availability`: some of what is recorded of a host; more may follow.
     Availability(AvailabilityView),
     /// Some of those who have joined; more may follow.

@@ -23,6 +23,9 @@ pub const WIRE_VERSION: u16 = 3;
 /// The oldest version that it still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 
+/// The oldest version of clients that it still understands: submissions say more since then.
+pub const OLDEST_CLIENT_VERSION: u16 = 3;
+
 /// The versions that one end understands, and what it calls itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
@@ -39,6 +42,11 @@ impl Versions {
     pub fn ours() -> Self {
         let program = env!("CARGO_PKG_VERSION").to_owned();
         Self { min: OLDEST_WIRE_VERSION, max: WIRE_VERSION, program }
+    }
+
+    /// Those of this program between a client and a master.
+    pub fn of_clients() -> Self {
+        Self { min: OLDEST_CLIENT_VERSION, ..Self::ours() }
     }
 
     /// The newest version that both ends understand.

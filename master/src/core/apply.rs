@@ -45,6 +45,9 @@ impl Core {
             Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
             Effect::Acknowledge { host, attempt, verdict } => return self.on_acknowledge(host, attempt, verdict),
             Effect::Abandon { host, attempts } => self.mail(host).abandon.extend(attempts),
+            Effect::Compare { attempt, with } => return self.on_compare(attempt, &with),
+            Effect::Judged { attempt, judgement, .. } => return self.store.judged(attempt, judgement),
+            Effect::HostTrusted { host, valid } => return self.store.host_valid(host, valid),
             Effect::TaskSettled { task, settled } => return self.on_task_settled(task, &settled),
             Effect::TasksCancelled { job, tasks, why } => return self.on_cancelled(job, &tasks, why),
             Effect::TasksReopened { job, tasks } => {
@@ -120,6 +123,7 @@ impl Core {
 
     fn on_task_settled(&mut self, task: common::TaskId, settled: &Settled) -> Result<(), StoreError> {
         self.changed.0 = true;
+        self.nothing_undecided(task);
         if self.saves(task.job) {
             self.store.drop_checkpoints(task.job, &IdSet::from_range(task.index, task.index))?;
         }
@@ -129,6 +133,7 @@ impl Core {
                 return Ok(());
             }
             Settled::Failed(attempt, why) => format!("attempt {} {why}", attempt.number),
+            Settled::NoQuorum(n) => format!("there are {n} results, and too few of them agree"),
             Settled::LostTooOften(n) => format!("its host was lost under it {n} times"),
         };
         tracing::info!(%task, why, "failed");
@@ -153,6 +158,7 @@ impl Core {
         metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
         self.leaving.push(job);
+        self.undecided.retain(|attempt, _| attempt.task.job != job);
         (self.changed.0, self.settled.0) = (true, true);
         Ok(())
     }

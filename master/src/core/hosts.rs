@@ -25,6 +25,10 @@ pub(super) struct Host {
     facts: Option<HostFacts>,
     session: Option<(SessionId, Outbox)>,
     draining: bool,
+    /// Whose it is, in an admin's words.
+    pub(super) owner: Option<String>,
+    /// The host that stands for all of its owner's, as the scheduler was last told; itself where nothing was said.
+    pub(super) party: Option<HostId>,
     /// Since when this process has known it.
     known: Time,
     heard: Option<Time>,
@@ -91,14 +95,15 @@ pub(crate) struct Connected {
 impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
-        let (revoked, runs) = (false, Runs::default());
-        Self { name, facts, session, draining: false, known: now, heard, cpu, finished: 0, lost: 0, revoked, runs }
+        let (revoked, runs, owner, party) = (false, Runs::default(), None, None);
+        let (draining, known, finished, lost) = (false, now, 0, 0);
+        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs }
     }
 }
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
-        let RestoredHost { id, name, facts, draining, finished, lost, heard, revoked } = restored;
+        let RestoredHost { id, name, facts, draining, finished, lost, heard, revoked, owner, valid } = restored;
         let known = facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
@@ -106,10 +111,13 @@ impl Core {
             habit: Habit::default(),
         });
         let offers = facts.as_ref().map(HostFacts::offers);
-        let host = Host { facts, draining, finished, lost, heard, revoked, ..Host::new(name, self.now) };
+        let host = Host { facts, draining, owner, finished, lost, heard, revoked, ..Host::new(name, self.now) };
         self.hosts.insert(id, host);
         if revoked {
             return Ok(());
+        }
+        if valid > 0 {
+            self.step(Event::HostStanding { host: id, party: id, valid })?;
         }
         known.map_or(Ok(()), |known| self.step(known))?;
         offers.map_or(Ok(()), |offers| self.step(Event::HostOffers { host: id, offers }))?;

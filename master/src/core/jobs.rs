@@ -178,6 +178,7 @@ impl Core {
         for host in self.store.restore_hosts()? {
             self.restore_host(host)?;
         }
+        self.tell_standings()?;
         for restored in self.store.restore_jobs()? {
             self.bring_back(restored)?;
         }

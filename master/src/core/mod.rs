@@ -2,6 +2,7 @@
 //! scheduler for each event, make everything durable in one commit, and only then send and answer. While a commit runs,
 //! the next group collects.
 
+mod agree;
 mod apply;
 mod assign;
 mod availability;
@@ -12,6 +13,7 @@ mod jobs;
 mod mail;
 mod peers;
 mod record;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,14 +21,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use common::wire::{Refusal, RefusalCode};
-use common::{Completion, HostId, Incarnation, JobId, Span, Time};
+use common::{AttemptId, Completion, HostId, Incarnation, JobId, Span, Time};
 use link::{BlobStore, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::compare::Comparison;
 use crate::limits::Limits;
-use crate::store::{StoreError, Writer};
+use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
 use record::Recorder;
 
@@ -84,6 +88,11 @@ pub(crate) struct Core {
     notebook: experience::Notebook,
     availability: availability::Retention,
     limits: Limits,
+    jobs_kept: retention::JobRetention,
+    /// Results that are to be compared beside the core.
+    compare: UnboundedSender<Comparison>,
+    /// Results that wait for a program of the user's, with those that were there before.
+    undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
 }
@@ -132,13 +141,18 @@ pub(crate) fn start(
     mut store: Writer,
     config: &Config,
     blobs: BlobStore,
+    compare: UnboundedSender<Comparison>,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
-    let incarnation = store.next_incarnation()?;
+    let (incarnation, taken_up) = store.begin(clock.now())?;
+    if let Some(TakenUp { copied, tokens }) = taken_up {
+        tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
+    }
     let settings = Settings {
         suspect_after: config.suspect_after.span(),
         lease: config.lease.span(),
         heartbeat: config.heartbeat.span(),
         prefetch_window: config.prefetch.span(),
+        audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
         ..Settings::default()
     };
     let open = |path: &PathBuf| {
@@ -167,6 +181,9 @@ pub(crate) fn start(
         notebook: experience::Notebook::default(),
         availability: availability::Retention::of(config),
         limits: config.limits.clone(),
+        jobs_kept: retention::JobRetention::of(config),
+        compare,
+        undecided: BTreeMap::new(),
         changed: (false, changed),
         settled: (false, settled),
     };

@@ -127,6 +127,8 @@ impl Core {
             lost: 0,
             heard: None,
             revoked: false,
+            owner: None,
+            valid: 0,
         };
         self.restore_host(restored)
     }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::host::MAX_HOST_NAME;
 use common::identity::{AuditView, IdentityView};
 use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
     AvailabilityView, DuplicateView, ExplainView, HostView, JobState, JobView, OutputView, TaskView, TokenView,
+    Undecided,
 };
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
@@ -27,6 +29,9 @@ const SHOWN_DUPLICATES: u32 = 500;
 
 /// So many entries of the audit log are shown at most.
 const MOST_AUDITED: u32 = 10_000;
+/// So many undecided results are given out at a time.
+const SHOWN_UNDECIDED: usize = 32;
+
 /// So many stretches of a host's availability go into one message.
 const RECORDED_PORTION: usize = 1_000;
 
@@ -306,6 +311,31 @@ impl Asker {
         Ok(Some(listing.outputs(rows)))
     }
 
+    /// Results that wait for a program of the user's.
+    pub(super) async fn undecided(&self, job: JobId) -> Result<Vec<Undecided>, NoAnswer> {
+        let listing = self.listing(job, &Selector::All).await?;
+        let waiting = self.core(move |core| Ok(core.undecided(job, SHOWN_UNDECIDED))).await?;
+        let mut all = Vec::new();
+        for (attempt, with) in waiting {
+            let tasks = IdSet::from_range(attempt.task.index, attempt.task.index);
+            let rows = self.read(move |reader| views::attempts_of(reader, job, &tasks)).await?;
+            let rows = rows.into_values().flatten();
+            let outputs: Vec<OutputView> = rows.map(|row| listing.output_of(row)).collect();
+            let of = |wanted: AttemptId| outputs.iter().find(|output| output.attempt == wanted).cloned();
+            if let Some(result) = of(attempt) {
+                all.push(Undecided { result, others: with.into_iter().filter_map(of).collect() });
+            }
+        }
+        Ok(all)
+    }
+
+    pub(super) async fn judge(&self, attempt: AttemptId, agrees: Vec<u32>) -> Result<Reply, NoAnswer> {
+        let job = attempt.task.job;
+        self.pick_one(job).await?;
+        let judged = self.core(move |core| core.judge(attempt, agrees)).await?;
+        Ok(Reply::Changed(vec![(job, u64::from(judged))]))
+    }
+
     pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
         let mut changed = Vec::new();
@@ -414,6 +444,21 @@ impl Asker {
             }
         });
         drained.await?.map_err(|name| no_host(&name))
+    }
+
+    pub(super) async fn own(&self, host: String, owner: Option<String>) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("saying whose a host is")?;
+        if owner.as_ref().is_some_and(|owner| owner.is_empty() || owner.len() > MAX_HOST_NAME) {
+            return Err(refuse(RefusalCode::Invalid, format!("an owner's name has 1 to {MAX_HOST_NAME} bytes"), ""));
+        }
+        let owned = self.core(move |core| match core.find_host(&host) {
+            None => Ok(Err(host)),
+            Some(id) => {
+                core.own(id, owner)?;
+                Ok(core.host_views(&[host]))
+            }
+        });
+        owned.await?.map_err(|name| no_host(&name))
     }
 
     pub(super) async fn create_token(

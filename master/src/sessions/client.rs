@@ -76,7 +76,7 @@ fn name(request: &Request) -> String {
 async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
     match request {
         Request::Hello(versions) => {
-            let version = Versions::ours().agree(&versions).map_err(NoAnswer::Refused)?;
+            let version = Versions::of_clients().agree(&versions).map_err(NoAnswer::Refused)?;
             push(tx, &asker.welcome(version).await?)?;
         }
         Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, dry_run).await?)?,
@@ -102,6 +102,12 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
+        Request::Undecided { job } => {
+            for undecided in asker.undecided(job).await? {
+                send(tx, &Reply::Undecided(Box::new(undecided))).await?;
+            }
+        }
+        Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
         Request::Hosts { names } => {
             for chunk in asker.hosts(names).await?.chunks(CHUNK) {
@@ -109,6 +115,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             }
         }
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
+        Request::HostOwner { host, owner } => push(tx, &Reply::Hosts(asker.own(host, owner).await?))?,
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate { role, ttl, uses, name } => {
             push(tx, &asker.create_token((role, ttl, uses), name, false).await?)?;

@@ -114,10 +114,14 @@ impl Listing {
 
     /// What the attempt that counts has left: the one that finished the task, else the latest that ended by itself.
     fn output(&self, mut rows: Vec<AttemptRow>) -> Option<OutputView> {
-        let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished);
+        let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished && row.counts);
         let best =
             best.or_else(|| rows.iter().rposition(|row| row.view.exit_code.is_some() || row.result.is_some()))?;
-        let row = rows.swap_remove(best);
+        Some(self.output_of(rows.swap_remove(best)))
+    }
+
+    /// What one attempt has left.
+    pub(super) fn output_of(&self, row: AttemptRow) -> OutputView {
         let (host, result, attempt) = (self.host(row.host), row.result.unwrap_or_default(), row.view.attempt);
         let values = Values { attempt, host: &host, item: self.spec.tasks.item(attempt.task.index) };
         let file_name = |pick: fn(&CommandSpec) -> &Capture| match &self.spec.work {
@@ -128,13 +132,13 @@ impl Listing {
             Work::Noop => None,
         };
         let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
-        Some(OutputView {
+        OutputView {
             attempt,
             stdout: (result.stdout, file_name(|c| &c.stdout)),
             stderr: (result.stderr, file_name(|c| &c.stderr)),
             files: files.collect(),
             host: host.clone(),
-        })
+        }
     }
 }
 

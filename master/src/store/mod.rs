@@ -6,13 +6,22 @@
 mod audit;
 mod availability;
 mod checkpoints;
+mod copies;
+mod layouts;
+mod look;
 mod peers;
 mod reader;
 mod restore;
+mod results;
+mod retention;
 mod schema;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upgrades;
 mod writer;
+#[cfg(test)]
+mod year;
 
 use std::path::{Path, PathBuf};
 
@@ -24,9 +33,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub(crate) use audit::Entry;
+pub(crate) use copies::TakenUp;
+pub(crate) use look::{Looked, look, named, open as open_to_look};
 pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
+pub(crate) use schema::VERSION;
 pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.

@@ -38,6 +38,8 @@ pub(crate) struct AttemptRow {
     pub(crate) view: AttemptView,
     /// What it left.
     pub(crate) result: Option<AttemptResult>,
+    /// Whether its result, if it has one, is the task's: others agree with it, or nobody asked.
+    pub(crate) counts: bool,
 }
 
 const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
@@ -133,7 +135,8 @@ impl Reader {
         self.with(|db| {
             let mut query = db.prepare_cached(
                 "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu, suspended,
-                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem FROM attempt WHERE job = ? AND task BETWEEN ? AND ?
+                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict FROM attempt
+                 WHERE job = ? AND task BETWEEN ? AND ?
                  ORDER BY task, number",
             )?;
             let mut rows = query.query((job.0, tasks.0, tasks.1))?;
@@ -149,6 +152,8 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     let attempt =
         AttemptId { task: TaskId::new(job, row.get(0)?), number: row.get(1)?, incarnation: Incarnation(row.get(2)?) };
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
+    let judgement = super::results::judgement(row.get(19)?)?;
+    let said = [Some(start_why), end_why, judgement.map(|judgement| judgement.to_string())];
     let view = AttemptView {
         attempt,
         host: String::new(),
@@ -162,13 +167,15 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         suspended: span(row.get(11)?),
         suspended_since: None,
         exit_code: row.get(12)?,
-        reason: Some(end_why.map_or(start_why.clone(), |end| format!("{start_why}; {end}"))),
+        reason: Some(said.into_iter().flatten().collect::<Vec<_>>().join("; ")),
         started_from: saved(row.get(16)?)?,
         saved: saved(row.get(17)?)?,
         checkpoint_problem: row.get(18)?,
+        belief: judgement.map(|judgement| judgement.word().0),
     };
+    let counts = super::results::counts(judgement, attempt.number);
     let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose()?;
-    Ok(AttemptRow { host: HostId(row.get(3)?), view, result })
+    Ok(AttemptRow { host: HostId(row.get(3)?), view, result, counts })
 }
 
 fn saved(bytes: Option<Vec<u8>>) -> Result<Option<Saved>, StoreError> {
@@ -191,7 +198,10 @@ pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow
 }
 
 pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, StoreError> {
-    let mut query = db.prepare_cached("SELECT task FROM attempt WHERE job = ? AND state = 'finished'")?;
+    let mut query = db.prepare_cached(
+        "SELECT task FROM attempt WHERE job = ? AND state = 'finished'
+         AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)",
+    )?;
     let ids = query.query_map([job.0], |row| row.get::<_, u32>(0))?;
     Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
 }

@@ -39,6 +39,10 @@ pub(crate) struct RestoredHost {
     pub(crate) heard: Option<Time>,
     /// Whether its identity was revoked.
     pub(crate) revoked: bool,
+    /// Whose it is, in an admin's words.
+    pub(crate) owner: Option<String>,
+    /// How many of its results in a row agreed with others'.
+    pub(crate) valid: u32,
 }
 
 impl Writer {
@@ -64,7 +68,7 @@ impl Writer {
     pub(crate) fn restore_hosts(&self) -> Result<Vec<RestoredHost>, StoreError> {
         let mut query = self.db().prepare(
             "SELECT id, name, facts, draining, finished, lost, heard,
-             EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked) FROM host ORDER BY id",
+             EXISTS (SELECT 1 FROM peer WHERE peer.name = host.name AND revoked), owner, valid FROM host ORDER BY id",
         )?;
         let mut rows = query.query([])?;
         let mut hosts = Vec::new();
@@ -72,12 +76,15 @@ impl Writer {
             hosts.push(RestoredHost {
                 id: HostId(row.get(0)?),
                 name: row.get(1)?,
-                facts: row.get::<_, Option<Vec<u8>>>(2)?.map(|bytes| from_postcard(&bytes)).transpose()?,
+                // Those of an older layout are of no use: its worker says them again when it joins.
+                facts: row.get::<_, Option<Vec<u8>>>(2)?.and_then(|bytes| from_postcard(&bytes).ok()),
                 draining: row.get(3)?,
                 finished: row.get::<_, i64>(4)?.max(0) as u64,
                 lost: row.get::<_, i64>(5)?.max(0) as u64,
                 heard: row.get::<_, Option<i64>>(6)?.map(time),
                 revoked: row.get(7)?,
+                owner: row.get(8)?,
+                valid: row.get(9)?,
             });
         }
         Ok(hosts)
@@ -92,6 +99,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
         ranges.push((row.first, row.last));
     }
     (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
+    super::results::restore(db, job, &mut progress)?;
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
          ORDER BY task, number",

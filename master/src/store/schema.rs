@@ -1,11 +1,22 @@
 //! The tables, and how an older store becomes a newer one.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
-use super::StoreError;
+use super::{StoreError, layouts};
+
+/// Brings the store from one version to the next.
+enum Step {
+    /// By SQL alone.
+    Sql(&'static str),
+    /// By SQL, and by changing what the rows hold.
+    Code(fn(&Transaction<'_>) -> Result<(), StoreError>),
+}
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: &[Step] = &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4)];
+
+/// The version that this program writes.
+pub(crate) const VERSION: usize = MIGRATIONS.len();
 
 /// Times are microseconds since the Unix epoch, spans are microseconds. `spec` and `result` are postcard of
 /// `common::JobSpec` and of `store::Result`. Finished tasks are those with a finished attempt; failed and cancelled
@@ -79,17 +90,71 @@ CREATE TABLE audit (
     subject TEXT NOT NULL, allowed INTEGER NOT NULL, why TEXT NOT NULL, count INTEGER NOT NULL);
 ";
 
+/// Owners of hosts and how far their results are to be trusted: `owner` is who a host belongs to, in an admin's words, and
+/// `valid` how many of its results in a row agreed with others'. `verdict` says what became of a result that was compared
+/// with others': `open`, `alone` (taken without a comparison), `agreed` or `differed`; NULL where no job asked for that.
+const VERSION_4: &str = "
+ALTER TABLE host ADD COLUMN owner TEXT;
+ALTER TABLE host ADD COLUMN valid INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempt ADD COLUMN verdict TEXT;
+";
+
+/// What version 1 had not from its first day on.
+const LATER_IN_VERSION_1: [(&str, &str); 4] = [
+    ("charged", "charged INTEGER NOT NULL DEFAULT 1"),
+    ("started_from", "started_from BLOB"),
+    ("saved", "saved BLOB"),
+    ("checkpoint_problem", "checkpoint_problem TEXT"),
+];
+
+/// The same, of tables.
+const TABLES_LATER_IN_VERSION_1: &str = "
+CREATE TABLE IF NOT EXISTS checkpoint (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, saved BLOB NOT NULL, PRIMARY KEY (job, task)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS checkpoint_blob (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (job, task, hash)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS checkpoint_blob_by_hash ON checkpoint_blob (hash);
+";
+
+/// Version 1 grew before its release, and what is submitted has got more fields since: both are made up for here.
+fn version_4(change: &Transaction<'_>) -> Result<(), StoreError> {
+    for (name, column) in LATER_IN_VERSION_1 {
+        let there = "SELECT 1 FROM pragma_table_info('attempt') WHERE name = ?";
+        if !change.prepare(there)?.exists([name])? {
+            change.execute_batch(&format!("ALTER TABLE attempt ADD COLUMN {column}"))?;
+        }
+    }
+    change.execute_batch(TABLES_LATER_IN_VERSION_1)?;
+    change.execute_batch(VERSION_4)?;
+    layouts::renew(change)
+}
+
+/// The version of a store.
+pub(super) fn version(db: &Connection) -> Result<usize, StoreError> {
+    let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(found.try_into().unwrap_or(usize::MAX))
+}
+
 /// Brings the store to this program's version, in one transaction.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), StoreError> {
-    let found: usize =
-        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?.try_into().unwrap_or(usize::MAX);
-    if found > MIGRATIONS.len() {
-        return Err(StoreError::Newer { found, known: MIGRATIONS.len() });
+    let found = version(db)?;
+    if found > VERSION {
+        return Err(StoreError::Newer { found, known: VERSION });
+    }
+    if found == VERSION {
+        return Ok(());
     }
     let change = db.transaction()?;
     for step in &MIGRATIONS[found..] {
-        change.execute_batch(step)?;
+        match step {
+            Step::Sql(sql) => change.execute_batch(sql)?,
+            Step::Code(code) => code(&change)?,
+        }
     }
-    change.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-    Ok(change.commit()?)
+    change.pragma_update(None, "user_version", VERSION as i64)?;
+    change.commit()?;
+    if found > 0 {
+        tracing::info!(from = found, to = VERSION, "the store was upgraded");
+    }
+    Ok(())
 }

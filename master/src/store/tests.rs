@@ -28,7 +28,7 @@ fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
     store.add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec, now: Time(1) }).unwrap()
 }
 
-fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
+pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
     AttemptId { task: TaskId::new(job, index), number, incarnation: Incarnation(1) }
 }
 
@@ -36,7 +36,7 @@ fn start(store: &mut Writer, attempt: AttemptId) {
     store.add_attempt(&NewAttempt { attempt, host: HostId(1), duplicate: false, now: Time(2), why: "first" }).unwrap();
 }
 
-fn completion(attempt: AttemptId, hash: u8) -> Completion {
+pub(super) fn completion(attempt: AttemptId, hash: u8) -> Completion {
     let blob = BlobRef { hash: BlobHash([hash; 32]), size: 9 };
     Completion {
         attempt,

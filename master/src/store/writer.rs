@@ -5,7 +5,7 @@ use std::path::Path;
 use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
-use common::{AttemptId, BlobRef, Completion, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
+use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, micros, schema, to_postcard};
@@ -88,6 +88,10 @@ impl Writer {
         if health != "ok" {
             return Err(damaged(health));
         }
+        let found = schema::version(&db)?;
+        if found > schema::VERSION {
+            return Err(StoreError::Newer { found, known: schema::VERSION });
+        }
         // Takes effect only before the first table is made.
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -145,13 +149,6 @@ impl Writer {
     /// Remembers a value.
     pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.change("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", params![key, value]).map(drop)
-    }
-
-    /// Counts this start of the master.
-    pub(crate) fn next_incarnation(&mut self) -> Result<Incarnation, StoreError> {
-        let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
-        self.set_meta("incarnation", &(last + 1).to_le_bytes())?;
-        Ok(Incarnation(last + 1))
     }
 
     /// The job that this request made before.
@@ -232,7 +229,12 @@ impl Writer {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
-        // Gives the freed pages back to the file system, one with each step.
+        self.give_back()
+    }
+
+    /// Gives freed pages back to the file system.
+    pub(crate) fn give_back(&mut self) -> Result<(), StoreError> {
+        // One with each step.
         let mut vacuum = self.db.prepare_cached("PRAGMA incremental_vacuum")?;
         let mut steps = vacuum.query([])?;
         while steps.next()?.is_some() {}

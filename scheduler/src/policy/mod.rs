@@ -12,6 +12,7 @@ mod parse;
 pub mod placement;
 pub mod policing;
 pub mod replication;
+pub mod trust;
 pub mod width;
 
 pub use admission::Admission;

@@ -10,6 +10,7 @@ mod kondo;
 mod model;
 mod placing;
 mod properties;
+mod quorum;
 mod reservation;
 mod retries;
 mod world;

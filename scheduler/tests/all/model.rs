@@ -389,6 +389,9 @@ impl Model {
                     assert!(self.listed(event).iter().any(|held| held.attempt == *attempt), "{attempt} was not listed");
                 }
             }
+            Effect::Compare { .. } | Effect::Judged { .. } | Effect::HostTrusted { .. } => {
+                panic!("no job here compares results: {effect:?}");
+            }
             Effect::TaskSettled { task, settled } => self.on_task_settled(event, *task, settled),
             Effect::TasksCancelled { job, tasks, .. } => {
                 let job = self.jobs.get_mut(job).expect("the job is there");
@@ -439,6 +442,7 @@ impl Model {
                 assert!((1..=highest).contains(n), "{attempt} follows attempt {n}");
                 assert!(live.is_empty(), "{attempt} is started beside {live:?}");
             }
+            StartReason::AnotherResult(_) => panic!("no job here compares results"),
             StartReason::Duplicate(n, _) => {
                 assert!(live.iter().any(|live| live.number == *n), "{attempt} is a copy of a live attempt");
                 assert!(live.len() < self.settings.max_copies as usize, "{attempt} is one copy too many");
@@ -507,6 +511,7 @@ impl Model {
                 job.failed.insert(task.index);
                 job.pardoned = false;
             }
+            Settled::NoQuorum(_) => panic!("no job here compares results"),
             Settled::LostTooOften(n) => {
                 assert_eq!(job.losses.get(&task.index), Some(n));
                 assert!(*n > job.rules.max_losses, "charges: {task} was lost {n} times only");
@@ -651,6 +656,7 @@ impl Model {
                 tried: job.highest.iter().map(tried).collect(),
                 attempts: job.started,
                 duplicates: job.duplicates,
+                ..Progress::default()
             };
             Event::JobRestored {
                 job: *id,

@@ -9,6 +9,7 @@ mod engine_oracle;
 mod formats;
 mod gainaru;
 mod grid;
+mod liars;
 mod oracle;
 mod platform;
 mod simgrid;

@@ -152,6 +152,21 @@ impl<'a> Scene<'a> {
         hosts.index.ready.by_speed().filter(move |(_, id)| hosts.offer(*id, needs))
     }
 
+    /// Whether another attempt of the task may go to this host: none of its live ones is there, and where results are
+    /// compared none is on a host of the same owner, and none of its results is from one.
+    pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
+        if !self.job.rules.quorum.compares() {
+            return !self.job.is_on(index, host);
+        }
+        let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
+        let mine = party(host);
+        self.job.records.get(&index).is_none_or(|record| {
+            let results = record.question.iter().flat_map(|question| question.ballot.votes());
+            record.live.iter().all(|copy| party(copy.host) != mine)
+                && results.into_iter().all(|vote| vote.party != mine)
+        })
+    }
+
     /// How long a task takes on a free slot of this speed, the start included.
     pub(crate) fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
         self.settings.start_cost + Span::from_secs_f64(work_s / speed.factor())

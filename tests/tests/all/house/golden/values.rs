@@ -6,12 +6,14 @@ use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
-use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Rules, Source, TaskSet, Work};
+use common::job::{
+    Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet, Tolerance, Work,
+};
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, AvailabilityView, DuplicateView, ExplainView, FileView, Forecast, HostState, HostView,
-    JobState, JobView, OutputView, TaskCounts, TaskState, TaskView, TokenView,
+    AttemptState, AttemptView, AvailabilityView, Belief, DuplicateView, ExplainView, FileView, Forecast, HostState,
+    HostView, JobState, JobView, OutputView, TaskCounts, TaskState, TaskView, TokenView, Undecided,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -41,12 +43,13 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept,
 });
 variants!(REQUESTS, request_name: Request {
-    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, TokenCreate,
-    TokenList, TokenRevoke, Availability, TokenForApproval, Identities, Approve, Revoke, Share, Audit,
+    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
+    TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
+    Share, Audit,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Identities, Audit,
+    Undecided, Identities, Audit,
 });
 
 fn forecast() -> Forecast {
@@ -277,6 +280,7 @@ fn spec() -> JobSpec {
         policy: "FCFS".into(),
         estimate: Some(Span(30_000_000)),
         needs: Needs { confinement: Some(Confinement::Account), network: true },
+        quorum: Quorum { size: 2, adaptive: true, compare: Compare::Floats(Tolerance::new(1e-6).expect("a part")) },
     };
     let tasks = TaskSet { ids: IdSet::from_range(1, 2), items: vec!["a".into(), "b".into()] };
     JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
@@ -307,6 +311,9 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Hosts { names: vec!["office-12".into()] },
         Request::Drain { host: "office-12".into() },
         Request::Undrain { host: "host-12".into() },
+        Request::Undecided { job: JobId(7) },
+        Request::Judge { attempt: attempt(), agrees: vec![1, 300] },
+        Request::HostOwner { host: "office-12".into(), owner: Some("ann".into()) },
         Request::TokenCreate { role: Role::Client, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
         Request::TokenList,
         Request::TokenRevoke { id: 3 },
@@ -372,6 +379,7 @@ fn task_view() -> TaskView {
         started_from: Some(saved()),
         saved: Some(saved()),
         checkpoint_problem: Some("too large".into()),
+        belief: Some(Belief::Differed),
     };
     TaskView {
         task: TaskId::new(JobId(7), 300),
@@ -442,6 +450,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view()),
         Reply::Tokens(vec![token_view()]),
+        Reply::Undecided(Box::new(Undecided { result: output_view(), others: vec![output_view()] })),
         Reply::Availability(availability_view()),
         Reply::Identities(
             [IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked].map(identity_view).into(),

@@ -1,0 +1,140 @@
+//! `deskgrid master backup`, `check` and `restore`: the files of a master, beside it. What is not here: what is done to
+//! them (that is `master::operations`).
+
+use std::path::Path;
+
+use master::operations::{self, Fault, OperationError};
+use serde::Serialize;
+
+use super::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::when;
+
+#[derive(Serialize)]
+struct BackedUp<'a> {
+    to: String,
+    taken: String,
+    store_bytes: u64,
+    content_files: u64,
+    content_bytes: u64,
+    faults: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    sound: bool,
+    faults: Vec<Found<'a>>,
+    notes: &'a [String],
+    backup_of: Option<String>,
+    jobs: u64,
+    attempts: u64,
+    content_files: u64,
+    content_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    what: &'a str,
+    hint: &'a str,
+}
+
+#[derive(Serialize)]
+struct Restored<'a> {
+    dir: String,
+    content_files: u64,
+    bytes: u64,
+    faults: &'a [String],
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        let hint = match &error {
+            OperationError::NoMaster { .. } => "name the master's state directory: --dir DIR",
+            OperationError::Exists { .. } => "name another place, or remove what is there if nobody needs it",
+            OperationError::Space { .. } => "make room, or name another place",
+            OperationError::NoBackup { .. } => "take another backup; `deskgrid master check` says more of a directory",
+            OperationError::NotVerified { .. } => "nothing was kept: try another disk",
+            OperationError::Store(_) => "deskgrid master check says more",
+            OperationError::File(_) => "run it as the master's user",
+        };
+        Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)
+    }
+}
+
+fn well(faults: usize) -> Exit {
+    if faults == 0 { Exit::Well } else { Exit::Error }
+}
+
+fn listed(faults: &[String]) -> String {
+    faults.iter().map(|fault| format!("not in it: {fault}\n")).collect()
+}
+
+/// Copies what there is of a master.
+pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
+    let done = operations::backup(context.state.root(), to)?;
+    let answer = BackedUp {
+        to: to.display().to_string(),
+        taken: when::iso(done.taken),
+        store_bytes: done.store_bytes,
+        content_files: done.content_files,
+        content_bytes: done.content_bytes,
+        faults: &done.faults,
+    };
+    let text = || {
+        let BackedUp { to, taken, store_bytes, content_files, content_bytes, faults } = &answer;
+        format!(
+            "{to} holds the master as of {taken}: a store of {store_bytes} bytes, {content_files} files of content with \
+             {content_bytes} bytes, and its keys. It was read back.\n{}",
+            listed(faults)
+        )
+    };
+    context.out.show(&answer, text, || vec![answer.to.clone()])?;
+    Ok(well(done.faults.len()))
+}
+
+/// Looks at what there is of a master.
+pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failure> {
+    let found = operations::check(context.state.root(), read_content)?;
+    let shown = |fault: &'_ Fault| -> (String, String) { (fault.what.clone(), fault.hint.clone()) };
+    let faults: Vec<(String, String)> = found.faults.iter().map(shown).collect();
+    let answer = Checked {
+        sound: faults.is_empty(),
+        faults: faults.iter().map(|(what, hint)| Found { what, hint }).collect(),
+        notes: &found.notes,
+        backup_of: found.copied.map(when::iso),
+        jobs: found.jobs,
+        attempts: found.attempts,
+        content_files: found.content_files,
+        content_bytes: found.content_bytes,
+    };
+    let text = || {
+        let mut text: String = faults.iter().map(|(what, hint)| format!("wrong: {what}\ntry: {hint}\n")).collect();
+        text.extend(found.notes.iter().map(|note| format!("note: {note}\n")));
+        text.extend(answer.backup_of.iter().map(|taken| format!("this is a backup, taken {taken}\n")));
+        let verdict = if faults.is_empty() { "all is well" } else { "not all is well" };
+        let read = if read_content { "read and compared" } else { "there" };
+        text + &format!(
+            "{verdict}: {} jobs, {} attempts, {} files of content with {} bytes {read}\n",
+            found.jobs, found.attempts, found.content_files, found.content_bytes
+        )
+    };
+    context.out.show(&answer, text, || faults.iter().map(|(what, _)| what.clone()).collect())?;
+    Ok(well(faults.len()))
+}
+
+/// Puts a backup in place.
+pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
+    let done = operations::restore(from, context.state.root())?;
+    let dir = context.state.root().display().to_string();
+    let answer = Restored { dir, content_files: done.content_files, bytes: done.bytes, faults: &done.faults };
+    let text = || {
+        let Restored { dir, content_files, bytes, faults } = &answer;
+        format!(
+            "{dir} holds a master again: {content_files} files of content, {bytes} bytes in all. Start it at the address \
+             that workers and users know.\n{}",
+            listed(faults)
+        )
+    };
+    context.out.show(&answer, text, || vec![answer.dir.clone()])?;
+    Ok(well(done.faults.len()))
+}

@@ -1,0 +1,191 @@
+//! Compares results whose numbers need only be close to each other, one pair at a time beside the core: both are read word by
+//! word, whatever their length. What is not here: programs of users, and what follows from a comparison.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use common::attempt::OutputFile;
+use common::job::Tolerance;
+use common::{AttemptId, Content};
+use link::BlobStore;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::run::State;
+use crate::store::AttemptResult;
+
+/// What is longer than this is no word: it is compared in pieces of this length, byte by byte.
+const LONGEST_WORD: usize = 4_096;
+
+/// A result that is to be compared with others of its task.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// Whose.
+    pub(crate) attempt: AttemptId,
+    /// The result.
+    pub(crate) mine: AttemptResult,
+    /// The others, with their attempts' numbers.
+    pub(crate) others: Vec<(u32, AttemptResult)>,
+    /// How close numbers must be.
+    pub(crate) tolerance: Tolerance,
+}
+
+/// Compares what the core wants compared, until it has ended.
+pub(crate) async fn serve(state: Arc<State>, mut wanted: UnboundedReceiver<Comparison>) {
+    while let Some(comparison) = wanted.recv().await {
+        let (blobs, attempt) = (state.blobs.clone(), comparison.attempt);
+        let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await else { continue };
+        if state.core.ask(move |core| core.on_compared(attempt, agrees)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {
+    let Comparison { attempt, mine, others, tolerance } = comparison;
+    let agrees = |other: &AttemptResult| {
+        agree(blobs, mine, other, tolerance.part()).unwrap_or_else(|error| {
+            tracing::warn!(%attempt, %error, "a result cannot be read, and so agrees with none");
+            false
+        })
+    };
+    others.iter().filter(|(_, other)| agrees(other)).map(|(number, _)| *number).collect()
+}
+
+fn agree(blobs: &BlobStore, one: &AttemptResult, two: &AttemptResult, part: f64) -> io::Result<bool> {
+    let streams = one.stdout.dropped == two.stdout.dropped
+        && close(open(blobs, &one.stdout.content)?, open(blobs, &two.stdout.content)?, part)?;
+    let sorted = |result: &AttemptResult| {
+        let mut files = result.files.clone();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files
+    };
+    let (ones, twos) = (sorted(one), sorted(two));
+    let names = |files: &[OutputFile]| -> Vec<_> { files.iter().map(|f| (f.path.clone(), f.executable)).collect() };
+    if !streams || names(&ones) != names(&twos) {
+        return Ok(false);
+    }
+    for (one, two) in ones.iter().zip(&twos) {
+        let path = |file: &OutputFile| -> PathBuf { blobs.path_of(&file.blob.hash) };
+        if one.blob != two.blob && !close(File::open(path(one))?, File::open(path(two))?, part)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn open(blobs: &BlobStore, content: &Content) -> io::Result<Box<dyn Read>> {
+    Ok(match content {
+        Content::Inline(bytes) => Box::new(io::Cursor::new(bytes.clone())),
+        Content::Blob(blob) => Box::new(File::open(blobs.path_of(&blob.hash))?),
+    })
+}
+
+/// Whether two texts have the same words, numbers among them taken as the same if they are close. How words are set apart
+/// does not matter.
+fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
+    let (mut one, mut two) = (BufReader::new(one), BufReader::new(two));
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    loop {
+        let more = (next_word(&mut one, &mut left)?, next_word(&mut two, &mut right)?);
+        match more {
+            (false, false) => return Ok(true),
+            (true, true) if left == right || numbers_close(&left, &right, part) => {}
+            _ => return Ok(false),
+        }
+    }
+}
+
+fn separates(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'[' | b']' | b'(' | b')' | b'{' | b'}')
+}
+
+/// Reads the next word, or the next piece of a long one; false at the end.
+fn next_word(from: &mut impl BufRead, word: &mut Vec<u8>) -> io::Result<bool> {
+    word.clear();
+    loop {
+        let piece = from.fill_buf()?;
+        let Some(first) = piece.first().copied() else { return Ok(!word.is_empty()) };
+        if separates(first) {
+            if !word.is_empty() {
+                return Ok(true);
+            }
+            let blank = piece.iter().take_while(|byte| separates(**byte)).count();
+            from.consume(blank);
+            continue;
+        }
+        let room = LONGEST_WORD - word.len();
+        let taken = piece.iter().take(room).take_while(|byte| !separates(**byte)).count();
+        word.extend_from_slice(&piece[..taken]);
+        from.consume(taken);
+        if word.len() == LONGEST_WORD {
+            return Ok(true);
+        }
+    }
+}
+
+fn numbers_close(one: &[u8], two: &[u8], part: f64) -> bool {
+    let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<f64>().ok();
+    let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
+    let most = one.abs().max(two.abs());
+    one == two || one.is_nan() && two.is_nan() || most < part || (one - two).abs() <= part * most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts_close(one: &str, two: &str, part: f64) -> bool {
+        close(one.as_bytes(), two.as_bytes(), part).unwrap()
+    }
+
+    #[test]
+    fn numbers_may_differ_a_little_and_words_not_at_all() {
+        let said = [
+            ("energy = 1.0000001\n", "energy  =  1.0", true),
+            ("energy = 1.0000001\n", "Energy = 1.0", false),
+            ("1.0 2.0", "1.0", false),
+            ("", " \n", true),
+            ("[1e-9, 5]", "[-1e-9, 5]", true),
+            ("[1e-3, 5]", "[-1e-3, 5]", false),
+            ("1.5e300", "1.5000001e300", true),
+            ("inf nan", "inf NaN", true),
+            ("inf", "-inf", false),
+            ("0x10", "0x11", false),
+        ];
+        for (one, two, want) in said {
+            assert_eq!(texts_close(one, two, 1e-6), want, "{one:?} {two:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_within_the_tolerance_agrees_and_what_is_beyond_does_not(
+            values in prop::collection::vec(-1e12f64..1e12, 1..30), by in 0usize..30, part in 1e-9f64..0.01,
+        ) {
+            let text = |values: &[f64]| values.iter().map(|v| format!("{v:e}")).collect::<Vec<_>>().join(" ");
+            let at = by % values.len();
+            prop_assume!(values[at].abs() > 1.0);
+            let changed = |factor: f64| {
+                let mut changed = values.clone();
+                changed[at] *= factor;
+                changed
+            };
+            prop_assert!(texts_close(&text(&values), &text(&changed(1.0 + part * 0.9)), part));
+            prop_assert!(!texts_close(&text(&values), &text(&changed(1.0 + part * 1.2)), part));
+        }
+
+        #[test]
+        fn bytes_that_are_no_text_agree_only_with_themselves(
+            bytes in prop::collection::vec(128u8..255, 1..20_000), at in 0usize..20_000,
+        ) {
+            let mut other = bytes.clone();
+            let at = at % bytes.len();
+            other[at] ^= 1;
+            prop_assert!(close(&bytes[..], &bytes[..], 0.5).unwrap());
+            prop_assert!(!close(&bytes[..], &other[..], 0.5).unwrap());
+        }
+    }
+}

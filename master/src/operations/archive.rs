@@ -1,0 +1,175 @@
+//! A backup in one file: a tar archive (POSIX ustar) of plain files with short names, which any tar can list and unpack.
+//! Sizes beyond 8 GiB are written in base 256, as GNU tar and bsdtar do. What is not here: what the files mean; and it
+//! reads nothing but what it writes.
+
+use std::io::{self, Read, Write};
+
+const BLOCK: usize = 512;
+/// The longest name of a file in it, in bytes.
+const NAME: usize = 100;
+/// The greatest size that eleven octal digits hold.
+const OCTAL_MOST: u64 = 0o77_777_777_777;
+
+/// One file in an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) mode: u32,
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}
+
+/// Writes the head of a file and what `body` gives, which must be as long as the head says.
+pub(super) fn append(out: &mut impl Write, entry: &Entry, body: &mut impl Read) -> io::Result<()> {
+    out.write_all(&head(entry)?)?;
+    let copied = io::copy(&mut body.take(entry.size), out)?;
+    if copied != entry.size {
+        return Err(broken("a file became shorter while it was read"));
+    }
+    out.write_all(&[0; BLOCK][..padding(entry.size)])
+}
+
+/// Ends an archive.
+pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
+    out.write_all(&[0; 2 * BLOCK])
+}
+
+/// The next file's head; none at the end of the archive. After it come `size` bytes, then [`skip_padding`].
+pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
+    let mut block = [0; BLOCK];
+    from.read_exact(&mut block).map_err(|_| broken("it ends in the middle"))?;
+    if block == [0; BLOCK] {
+        return Ok(None);
+    }
+    if octal(&block[148..156])? != u64::from(checksum(&block)) || &block[257..262] != b"ustar" {
+        return Err(broken("a head in it is damaged"));
+    }
+    let name = block[..NAME].split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = std::str::from_utf8(name).map_err(|_| broken("a name in it is not UTF-8"))?.to_owned();
+    if !matches!(block[156], b'0' | 0) {
+        return Err(broken("it holds something else than plain files"));
+    }
+    let size = if block[124] == 0x80 { base_256(&block[125..136])? } else { octal(&block[124..136])? };
+    let mode = u32::try_from(octal(&block[100..108])?).map_err(|_| broken("a mode in it is none"))?;
+    Ok(Some(Entry { name, size, mode }))
+}
+
+/// Reads what fills up a file of this size to whole blocks.
+pub(super) fn skip_padding(from: &mut impl Read, size: u64) -> io::Result<()> {
+    let mut rest = [0; BLOCK];
+    from.read_exact(&mut rest[..padding(size)]).map_err(|_| broken("it ends in the middle"))
+}
+
+fn padding(size: u64) -> usize {
+    (BLOCK - (size % BLOCK as u64) as usize) % BLOCK
+}
+
+fn head(entry: &Entry) -> io::Result<[u8; BLOCK]> {
+    let mut block = [0; BLOCK];
+    let name = entry.name.as_bytes();
+    if name.len() >= NAME {
+        return Err(broken("a name is too long for the archive"));
+    }
+    block[..name.len()].copy_from_slice(name);
+    let mut put = |at: usize, text: String| block[at..at + text.len()].copy_from_slice(text.as_bytes());
+    put(100, format!("{:07o}", entry.mode));
+    put(108, "0000000".to_owned());
+    put(116, "0000000".to_owned());
+    if entry.size <= OCTAL_MOST {
+        put(124, format!("{:011o}", entry.size));
+    }
+    put(136, "00000000000".to_owned());
+    put(148, " ".repeat(8));
+    put(156, "0".to_owned());
+    put(257, "ustar\0".to_owned() + "00");
+    if entry.size > OCTAL_MOST {
+        block[124] = 0x80;
+        block[128..136].copy_from_slice(&entry.size.to_be_bytes());
+    }
+    let sum = format!("{:06o}\0 ", checksum(&block));
+    block[148..156].copy_from_slice(sum.as_bytes());
+    Ok(block)
+}
+
+/// The sum of a head's bytes, its own place taken as blanks.
+fn checksum(block: &[u8; BLOCK]) -> u32 {
+    let rest = block[..148].iter().chain(&block[156..]);
+    rest.map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ')
+}
+
+fn octal(field: &[u8]) -> io::Result<u64> {
+    let text = std::str::from_utf8(field).unwrap_or("x").trim_matches(['\0', ' ']);
+    u64::from_str_radix(text, 8).map_err(|_| broken("a number in it is none"))
+}
+
+fn base_256(field: &[u8]) -> io::Result<u64> {
+    let (high, low) = field.split_at(field.len() - 8);
+    let low = low.try_into().map_err(|_| broken("a number in it is none"))?;
+    if high.iter().any(|byte| *byte != 0) {
+        Err(broken("a size in it is too large"))
+    } else {
+        Ok(u64::from_be_bytes(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read_back(bytes: &[u8]) -> io::Result<Vec<(Entry, Vec<u8>)>> {
+        let (mut from, mut all) = (bytes, Vec::new());
+        while let Some(entry) = next(&mut from)? {
+            let mut body = vec![0; entry.size as usize];
+            from.read_exact(&mut body)?;
+            skip_padding(&mut from, entry.size)?;
+            all.push((entry, body));
+        }
+        Ok(all)
+    }
+
+    fn written(files: &[(String, Vec<u8>)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (name, body) in files {
+            let entry = Entry { name: name.clone(), size: body.len() as u64, mode: 0o600 };
+            append(&mut out, &entry, &mut &body[..]).unwrap();
+        }
+        end(&mut out).unwrap();
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            files in prop::collection::vec(("[a-z/.]{1,99}", prop::collection::vec(any::<u8>(), 0..1_500)), 0..6)
+        ) {
+            let found = read_back(&written(&files)).unwrap();
+            let found: Vec<_> = found.into_iter().map(|(entry, body)| (entry.name, body)).collect();
+            prop_assert_eq!(found, files);
+        }
+
+        #[test]
+        fn a_head_that_was_changed_or_cut_is_noticed(at in 0usize..512, by in 1u8..255, cut in 0usize..2_000) {
+            let files = [("a/file".to_owned(), vec![7; 700])];
+            let mut bytes = written(&files);
+            let whole = bytes.len();
+            bytes[at] = bytes[at].wrapping_add(by);
+            // Four bytes of the magic, and what an archive leaves free, may hold anything; the sum notices those too.
+            let told = read_back(&bytes);
+            prop_assert!(told.is_err() || told.unwrap().len() != 1 || (148..156).contains(&at), "byte {}", at);
+            let bytes = written(&files);
+            prop_assert!(read_back(&bytes[..cut.min(whole - BLOCK - 1)]).is_err());
+        }
+    }
+
+    #[test]
+    fn sizes_beyond_eight_gib_are_kept() {
+        for size in [0, 511, OCTAL_MOST, OCTAL_MOST + 1, 1 << 40] {
+            let entry = Entry { name: "x".to_owned(), size, mode: 0o644 };
+            assert_eq!(next(&mut &head(&entry).unwrap()[..]).unwrap(), Some(entry));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Looks whether a master's files are sound: the store, what it names, the content, and who may read the keys. Changes
+//! nothing, and may be done while the master runs. What is not here: repairs; each fault says what to do.
+
+use std::fs::File;
+use std::path::Path;
+
+use common::Time;
+use link::{LinkError, files};
+
+use super::backup::hash_of;
+use super::{CONTENT, HOME, Hold, OperationError, STORE, source};
+use crate::authority;
+use crate::store::{self, Looked};
+
+/// So many damaged or missing blobs are told one by one.
+const SHOWN: usize = 100;
+
+/// Something that is wrong, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What.
+    pub what: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// What was looked at, and what is wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What is wrong; nothing if all is well.
+    pub faults: Vec<Fault>,
+    /// What is worth knowing though it is well.
+    pub notes: Vec<String>,
+    /// When it was copied, if it is a backup on which no master was started yet.
+    pub copied: Option<Time>,
+    /// Jobs in the store.
+    pub jobs: u64,
+    /// Attempts in the store.
+    pub attempts: u64,
+    /// Files of content that the store names.
+    pub content_files: u64,
+    /// Their bytes.
+    pub content_bytes: u64,
+}
+
+/// Looks at the master in the state directory `dir` (which may be a backup); at what its content hashes to only if
+/// `read_content`.
+///
+/// # Errors
+/// If there is no master's state, or it cannot be looked at.
+pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> {
+    let home = dir.join(HOME);
+    if !home.join(STORE).exists() {
+        return Err(OperationError::NoMaster { dir: dir.to_owned() });
+    }
+    let _hold = Hold::against_sweeping(&home).map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let mut checked = Checked::default();
+    let looked = match store::look(&home.join(STORE)) {
+        Ok(looked) => looked,
+        Err(error) => {
+            let hint = match error {
+                crate::StoreError::Newer { .. } => "use the deskgrid that wrote it, or a newer one",
+                _ => RESTORE,
+            };
+            checked.fault(error.to_string(), hint);
+            Looked::default()
+        }
+    };
+    checked.add_store(&looked);
+    checked.look_at_keys(&home)?;
+    checked.look_at_content(&home, &looked, read_content);
+    Ok(checked)
+}
+
+const RESTORE: &str = "stop the master, keep the directory, and put a backup in its place: deskgrid master restore";
+
+impl Checked {
+    fn fault(&mut self, what: impl Into<String>, hint: impl Into<String>) {
+        self.faults.push(Fault { what: what.into(), hint: hint.into() });
+    }
+
+    fn add_store(&mut self, looked: &Looked) {
+        (self.jobs, self.attempts) = (looked.jobs, looked.attempts);
+        for what in &looked.faults {
+            self.fault(format!("the store: {what}"), RESTORE);
+        }
+        self.copied = looked.copied;
+        if looked.version != 0 && looked.version < store::VERSION {
+            let (found, new) = (looked.version, store::VERSION);
+            self.notes.push(format!("the store has version {found}; the next start brings it to {new}"));
+        }
+    }
+
+    /// Who may read the keys, and whether they belong together.
+    fn look_at_keys(&mut self, home: &Path) -> Result<(), OperationError> {
+        let private = |path: &Path| files::is_private(path).map_err(LinkError::file("cannot read", path));
+        if !private(home)? {
+            let shown = home.display();
+            self.fault(format!("others may enter {shown}"), format!("chmod 700 {shown}"));
+        }
+        let key = home.join("ca.key.der");
+        if key.exists() && !private(&key)? {
+            let shown = key.display();
+            self.fault(format!("others may read the CA's key {shown}"), format!("chmod 600 {shown}"));
+            return Ok(());
+        }
+        // The number of the grid does not matter for reading the CA.
+        if !authority::exists(home).unwrap_or(true) {
+            self.fault("the CA is missing", "put ca.der and ca.key.der of a backup in its place");
+        } else if let Err(error) = authority::check(home) {
+            self.fault(error.to_string(), "put ca.der and ca.key.der of a backup in its place");
+        }
+        Ok(())
+    }
+
+    fn look_at_content(&mut self, home: &Path, looked: &Looked, read_content: bool) {
+        let (items, missing) = source::content(home, &looked.named);
+        let mut bad: Vec<String> = missing.iter().map(|hash| format!("content {hash} is missing")).collect();
+        for item in &items {
+            self.content_files += 1;
+            self.content_bytes += item.size;
+            let Some(hash) = item.hash.filter(|_| read_content) else { continue };
+            match File::open(&item.path).and_then(|mut file| hash_of(&mut file)) {
+                Ok((found, _)) if *found.as_bytes() == hash.0 => {}
+                Ok((found, _)) => bad.push(format!("content {hash} is damaged: it hashes to {}", found.to_hex())),
+                Err(error) => bad.push(format!("content {hash} cannot be read: {error}")),
+            }
+        }
+        let more = bad.len().saturating_sub(SHOWN);
+        let place = home.join(CONTENT);
+        for what in bad.into_iter().take(SHOWN) {
+            let hint = format!(
+                "put the file of the same name from a backup into {}; an input can also be sent by submitting it again",
+                place.display()
+            );
+            self.fault(what, hint);
+        }
+        if more > 0 {
+            self.fault(format!("{more} more files of content are missing or damaged"), RESTORE);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Puts a backup in place. The master that is started on it then knows by the store that it is a copy, and does what
+//! follows from that. What is not here: merging with what is there.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use link::{LinkError, files};
+
+use super::source::{Meaning, meaning};
+use super::{HOME, OperationError, STORE, archive};
+use crate::store;
+
+/// What was put in place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files of content.
+    pub content_files: u64,
+    /// Bytes of everything.
+    pub bytes: u64,
+    /// What the store names and the backup does not have.
+    pub faults: Vec<String>,
+}
+
+/// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, where no master's state may be.
+/// Everything is verified on the way, and there only once it is whole.
+///
+/// # Errors
+/// If it is no whole backup, or something is there already.
+pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
+    let (home, part) = (dir.join(HOME), dir.join("master.part"));
+    for path in [&home, &part] {
+        // An empty directory is what a machine's setup may have made.
+        if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(OperationError::Exists { path: path.clone() });
+        }
+    }
+    let cannot = |error| LinkError::file("cannot make", &part)(error);
+    files::private_dir(&part).map_err(cannot)?;
+    let restored = unpack(from, &part).and_then(|mut restored| {
+        restored.faults = verify(from, &part)?;
+        Ok(restored)
+    });
+    if restored.is_err() {
+        let _ = fs::remove_dir_all(&part);
+        return restored;
+    }
+    let _ = fs::remove_dir(&home);
+    fs::rename(&part, &home).map_err(LinkError::file("cannot rename", &part))?;
+    files::sync_dir(dir).map_err(LinkError::file("cannot sync", dir))?;
+    restored
+}
+
+fn no_backup(path: &Path, why: impl Into<String>) -> OperationError {
+    OperationError::NoBackup { path: path.to_owned(), why: why.into() }
+}
+
+fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
+    let mut restored = Restored::default();
+    if from.is_dir() {
+        let home = from.join(HOME);
+        if !home.join(STORE).is_file() {
+            return Err(no_backup(from, "it has no master/store.sqlite"));
+        }
+        for path in plain_files(&home).map_err(LinkError::file("cannot read", &home))? {
+            let below = path.strip_prefix(from).unwrap_or(&path).to_string_lossy().into_owned();
+            let Some(meaning) = meaning(&below) else { continue };
+            let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
+            restored.put(from, part, (&below, &meaning), &mut file)?;
+        }
+        return Ok(restored);
+    }
+    let mut file = BufReader::new(File::open(from).map_err(LinkError::file("cannot read", from))?);
+    let broken = |error: io::Error| no_backup(from, error.to_string());
+    while let Some(entry) = archive::next(&mut file).map_err(broken)? {
+        let Some(meaning) = meaning(&entry.name) else {
+            return Err(no_backup(from, format!("it holds `{}`, which no backup does", entry.name)));
+        };
+        let before = restored.bytes;
+        restored.put(from, part, (&entry.name, &meaning), &mut (&mut file).take(entry.size))?;
+        if restored.bytes - before != entry.size {
+            return Err(no_backup(from, "it ends in the middle"));
+        }
+        archive::skip_padding(&mut file, entry.size).map_err(broken)?;
+    }
+    Ok(restored)
+}
+
+fn plain_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => found.extend(plain_files(&entry.path())?),
+            kind if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+impl Restored {
+    fn put(
+        &mut self,
+        backup: &Path,
+        part: &Path,
+        (name, meaning): (&str, &Meaning),
+        from: &mut impl Read,
+    ) -> Result<(), OperationError> {
+        let path = part.join(name.strip_prefix(&format!("{HOME}/")).unwrap_or(name));
+        let cannot = |error| LinkError::file("cannot write", &path)(error);
+        let dir = path.parent().unwrap_or(part);
+        fs::create_dir_all(dir).map_err(cannot)?;
+        let mut file = files::create_private(&path).map_err(cannot)?;
+        let mut tee = Tee { from, to: &mut file };
+        let (hash, size) = super::backup::hash_of(&mut tee).map_err(cannot)?;
+        file.sync_all().and_then(|()| files::sync_dir(dir)).map_err(cannot)?;
+        self.bytes += size;
+        if let Meaning::Content(named) = meaning {
+            self.content_files += 1;
+            if named.0 != *hash.as_bytes() {
+                return Err(no_backup(backup, format!("content {named} in it is damaged")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is read through it.
+struct Tee<'a, R> {
+    from: &'a mut R,
+    to: &'a mut File,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(to)?;
+        io::Write::write_all(self.to, &to[..n])?;
+        Ok(n)
+    }
+}
+
+/// Whether the store is sound; says which content it names that is not there.
+fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
+    let path = part.join(STORE);
+    if !path.is_file() {
+        return Err(no_backup(from, "it has no master/store.sqlite"));
+    }
+    let looked = store::look(&path)?;
+    if let Some(fault) = looked.faults.first() {
+        return Err(no_backup(from, format!("its store: {fault}")));
+    }
+    if looked.copied.is_none() {
+        let why = "its store is not marked as a copy: this is a master's own directory. Make a backup of it with `deskgrid master backup`";
+        return Err(no_backup(from, why));
+    }
+    let (_, missing) = super::source::content(part, &looked.named);
+    Ok(missing.iter().map(|hash| format!("content {hash}, which the store names, is not in the backup")).collect())
+}

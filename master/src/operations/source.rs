@@ -1,0 +1,114 @@
+//! What of a master's files goes into a backup, and under which names; and what may come out of one. What is not here: how
+//! it is written.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::content::BlobHash;
+use common::path::PortablePath;
+use link::LinkError;
+
+use super::{CONTENT, HOME, OperationError, STORE};
+
+/// Files of a master that belong to its process, or that it makes anew.
+const NOT_TAKEN: [&str; 4] = ["lock", "sweep-lock", "address", "http-address"];
+
+/// A file that is to be taken.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// Its name in the backup.
+    pub(super) name: String,
+    /// Where it lies now.
+    pub(super) path: PathBuf,
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    /// What it must hash to, where its name says that.
+    pub(super) hash: Option<BlobHash>,
+}
+
+/// What a name in a backup means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The store.
+    Store,
+    /// A blob.
+    Content(BlobHash),
+    /// A file of the master beside these, such as the CA's key.
+    Other,
+}
+
+/// Everything but the store and its content: keys and certificates.
+pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
+    let mut items = Vec::new();
+    for entry in fs::read_dir(home).map_err(LinkError::file("cannot read", home))? {
+        let entry = entry.map_err(LinkError::file("cannot read", home))?;
+        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let meta = entry.metadata().map_err(LinkError::file("cannot read", &path))?;
+        let taken =
+            meta.is_file() && !NOT_TAKEN.contains(&&*name) && !name.starts_with(STORE) && !name.ends_with(".new");
+        if taken {
+            let mode = if name.ends_with(".key.der") { 0o600 } else { mode(&meta) };
+            items.push(Item { name: format!("{HOME}/{name}"), path, size: meta.len(), mode, hash: None });
+        }
+    }
+    items.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(items)
+}
+
+/// The content that a store names, as far as it is there, and the hashes of what is not.
+pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
+    let (mut items, mut missing) = (Vec::new(), Vec::new());
+    for hash in named {
+        let short = path_of(hash);
+        let path = home.join(CONTENT).join(&short);
+        match fs::metadata(&path) {
+            Ok(meta) if meta.is_file() => {
+                let name = format!("{HOME}/{CONTENT}/{short}");
+                items.push(Item { name, path, size: meta.len(), mode: 0o600, hash: Some(*hash) });
+            }
+            _ => missing.push(*hash),
+        }
+    }
+    (items, missing)
+}
+
+/// Where a blob lies below the directory of content.
+pub(super) fn path_of(hash: &BlobHash) -> String {
+    let name = hash.to_string();
+    format!("{}/{}", &name[..2], &name[2..])
+}
+
+/// What a name means; none of one that no backup has.
+pub(super) fn meaning(name: &str) -> Option<Meaning> {
+    let portable: PortablePath = name.parse().ok()?;
+    let parts: Vec<&str> = portable.as_str().split('/').collect();
+    match parts[..] {
+        [HOME, STORE] => Some(Meaning::Store),
+        [HOME, CONTENT, start, rest] if start.len() == 2 => format!("{start}{rest}").parse().ok().map(Meaning::Content),
+        [HOME, other] if !NOT_TAKEN.contains(&other) && !other.starts_with(STORE) => Some(Meaning::Other),
+        _ => None,
+    }
+}
+
+#[cfg(unix)]
+fn mode(meta: &fs::Metadata) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    meta.permissions().mode() & 0o777
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_backup_has_mean_something() {
+        let hash = BlobHash([0xAB; 32]);
+        assert_eq!(meaning("master/store.sqlite"), Some(Meaning::Store));
+        assert_eq!(meaning(&format!("master/content/{}", path_of(&hash))), Some(Meaning::Content(hash)));
+        assert_eq!(meaning("master/ca.key.der"), Some(Meaning::Other));
+        let bad = ["master", "master/lock", "master/store.sqlite-wal", "/master/ca.der", "master/../x", "x/ca.der"];
+        let bad = bad.into_iter().chain(["master/content/ab/cd", "master/content/x", "master/a/b"]);
+        bad.for_each(|name| assert_eq!(meaning(name), None, "{name}"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Looks through a store without changing it: is the file sound, does everything that it names exist, and can everything
+//! in it be read? What is not here: the content of files, and what to do about what is found.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::content::BlobHash;
+use common::job::JobSpec;
+use common::view::{AttemptState, JobState, TaskState};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{AttemptResult, StoreError, connect, from_postcard, schema, word};
+
+/// No more than so many faults of one kind are told one by one.
+const SHOWN: usize = 20;
+
+/// Each question, in SQL, that no row may answer, with what such a row means.
+const REFERENCES: [(&str, &str); 9] = [
+    ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
+    (
+        "SELECT DISTINCT job FROM settled WHERE job NOT IN (SELECT id FROM job)",
+        "settled tasks of a job that is not there",
+    ),
+    ("SELECT DISTINCT job FROM blob_use WHERE job NOT IN (SELECT id FROM job)", "content of a job that is not there"),
+    (
+        "SELECT DISTINCT job FROM checkpoint WHERE job NOT IN (SELECT id FROM job)
+         UNION SELECT DISTINCT job FROM checkpoint_blob WHERE job NOT IN (SELECT id FROM job)",
+        "saved states of a job that is not there",
+    ),
+    (
+        "SELECT DISTINCT c.job FROM checkpoint_blob c
+         WHERE NOT EXISTS (SELECT 1 FROM checkpoint s WHERE s.job = c.job AND s.task = c.task)",
+        "content of saved states that are not there, of the job",
+    ),
+    (
+        "SELECT DISTINCT host FROM attempt WHERE host NOT IN (SELECT id FROM host)",
+        "attempts on a host that is not there",
+    ),
+    (
+        "SELECT DISTINCT host FROM peer WHERE host NOT IN (SELECT id FROM host)",
+        "the identity of a host that is not there",
+    ),
+    (
+        "SELECT DISTINCT host FROM availability WHERE host NOT IN (SELECT id FROM host)",
+        "availability of a host that is not there",
+    ),
+    (
+        "SELECT id FROM job WHERE state NOT IN ('waiting', 'running') AND ended IS NULL
+         OR state IN ('waiting', 'running') AND ended IS NOT NULL",
+        "an end that does not fit its state, of the job",
+    ),
+];
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    /// What is wrong.
+    pub(crate) faults: Vec<String>,
+    /// The store's version.
+    pub(crate) version: usize,
+    /// Jobs, and attempts.
+    pub(crate) jobs: u64,
+    pub(crate) attempts: u64,
+    /// The content that the store names.
+    pub(crate) named: BTreeSet<BlobHash>,
+    /// Whether it is a copy on which no master was started yet.
+    pub(crate) copied: Option<common::Time>,
+}
+
+/// Opens a store's file for reading, if it is of a version that this program knows.
+pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
+    let damaged = |e: StoreError| StoreError::Damaged { path: path.to_owned(), what: e.to_string() };
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let version = schema::version(&db).map_err(damaged)?;
+    match version {
+        v if v > schema::VERSION => Err(StoreError::Newer { found: v, known: schema::VERSION }),
+        v => Ok((db, v)),
+    }
+}
+
+/// Looks through a store's file. Of one that an older program wrote only the file itself and what it names are looked
+/// at: the rest is looked at when it is upgraded.
+pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
+    let (db, version) = open(path)?;
+    // One transaction: everything as of one moment, however long it takes.
+    let db = db.unchecked_transaction()?;
+    let mut looked = Looked { version, ..Looked::default() };
+    integrity(&db, &mut looked.faults);
+    if !looked.faults.is_empty() {
+        return Ok(looked);
+    }
+    looked.named = named(&db)?;
+    looked.copied = super::copies::copied(&db)?;
+    if version == schema::VERSION {
+        references(&db, &mut looked.faults)?;
+        jobs(&db, &mut looked)?;
+        attempts(&db, &mut looked)?;
+    }
+    Ok(looked)
+}
+
+/// The file itself, page by page and index by index.
+fn integrity(db: &Connection, faults: &mut Vec<String>) {
+    let told = || -> Result<Vec<String>, StoreError> {
+        let mut check = db.prepare(&format!("PRAGMA integrity_check({SHOWN})"))?;
+        let rows = check.query_map([], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    };
+    match told() {
+        Ok(told) => faults.extend(told.into_iter().filter(|line| line != "ok")),
+        Err(error) => faults.push(error.to_string()),
+    }
+}
+
+/// Every blob that some job needs.
+pub(crate) fn named(db: &Connection) -> Result<BTreeSet<BlobHash>, StoreError> {
+    let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'checkpoint_blob'";
+    let sql = match db.prepare(there)?.exists([])? {
+        true => "SELECT hash FROM blob_use UNION SELECT hash FROM checkpoint_blob",
+        false => "SELECT hash FROM blob_use",
+    };
+    let mut query = db.prepare(sql)?;
+    let hashes = query.query_map([], |row| row.get(0).map(BlobHash))?;
+    Ok(hashes.collect::<Result<_, _>>()?)
+}
+
+fn references(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {
+    for (question, meaning) in REFERENCES {
+        let mut query = db.prepare(question)?;
+        let rows = query.query_map([], |row| row.get::<_, i64>(0))?;
+        for row in rows.take(SHOWN) {
+            faults.push(format!("{meaning} {}", row?));
+        }
+    }
+    Ok(())
+}
+
+fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
+    let mut query = db.prepare("SELECT id, state, spec, total, finished + failed + cancelled FROM job ORDER BY id")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, state, bytes): (u32, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (total, settled): (i64, i64) = (row.get(3)?, row.get(4)?);
+        looked.jobs += 1;
+        let mut fault = |what: String| looked.faults.push(format!("job {id}: {what}"));
+        let state = word::<JobState>(&state).map_err(|e| fault(e.to_string())).ok();
+        match from_postcard::<JobSpec>(&bytes) {
+            Err(error) => fault(format!("what was submitted cannot be read: {error}")),
+            Ok(spec) if spec.tasks.ids.len() as i64 != total => fault("it has another number of tasks".to_owned()),
+            Ok(_) => {}
+        }
+        if state.is_some_and(|s| s.settled() && s != JobState::Refused) && settled != total {
+            fault(format!("it is over, but only {settled} of its {total} tasks are"));
+        }
+    }
+    Ok(())
+}
+
+fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
+    let mut query = db.prepare("SELECT job, task, number, state, ended IS NULL, result FROM attempt")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let (job, task, number): (u32, u32, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (state, open, result): (String, bool, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+        looked.attempts += 1;
+        if looked.faults.len() > 10 * SHOWN {
+            continue;
+        }
+        let mut fault = |what: String| looked.faults.push(format!("attempt {number} of task {job}.{task}: {what}"));
+        match word::<AttemptState>(&state) {
+            Err(error) => fault(error.to_string()),
+            Ok(state) if state.live() != open => fault(format!("it is {state}, which does not fit its end")),
+            Ok(_) => {}
+        }
+        if let Some(Err(error)) = result.map(|bytes| from_postcard::<AttemptResult>(&bytes)) {
+            fault(format!("what it left cannot be read: {error}"));
+        }
+    }
+    let mut settled = db.prepare("SELECT job, state FROM settled")?;
+    let mut rows = settled.query([])?;
+    while let Some(row) = rows.next()? {
+        let (job, state): (u32, String) = (row.get(0)?, row.get(1)?);
+        if !matches!(word::<TaskState>(&state), Ok(TaskState::Failed | TaskState::Cancelled)) {
+            looked.faults.push(format!("job {job}: tasks are settled as `{state}`"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! How far results are believed: verdicts on attempts, whose hosts are, and how far hosts are trusted. What is not here: any
+//! rule about it.
+
+use common::content::BlobHash;
+use common::view::Belief;
+use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
+use rusqlite::{Connection, OptionalExtension, params};
+use scheduler::effect::Judgement;
+use scheduler::event::Progress;
+
+use super::writer::Writer;
+use super::{AttemptResult, StoreError, from_postcard, word};
+
+impl Writer {
+    /// Keeps how far a result is believed.
+    pub(crate) fn judged(&mut self, attempt: AttemptId, judgement: Judgement) -> Result<(), StoreError> {
+        let TaskId { job, index } = attempt.task;
+        let (belief, n) = judgement.word();
+        let sql = "UPDATE attempt SET verdict = ? WHERE job = ? AND task = ? AND number = ?";
+        self.change(sql, params![format!("{belief} {n}"), job.0, index, attempt.number]).map(drop)
+    }
+
+    /// Keeps how far a host is trusted.
+    pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> Result<(), StoreError> {
+        self.change("UPDATE host SET valid = ? WHERE id = ?", (valid, host.0)).map(drop)
+    }
+
+    /// Keeps whose a host is.
+    pub(crate) fn host_owner(&mut self, host: HostId, owner: Option<&str>) -> Result<(), StoreError> {
+        self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0)).map(drop)
+    }
+
+    /// What an attempt left; none where it is not there, or left nothing.
+    pub(crate) fn result_of(&self, attempt: AttemptId) -> Result<Option<AttemptResult>, StoreError> {
+        let TaskId { job, index } = attempt.task;
+        let sql = "SELECT result FROM attempt WHERE job = ? AND task = ? AND number = ?";
+        let found: Option<Option<Vec<u8>>> =
+            self.db().prepare_cached(sql)?.query_row((job.0, index, attempt.number), |row| row.get(0)).optional()?;
+        found.flatten().map(|bytes| from_postcard(&bytes)).transpose()
+    }
+}
+
+impl AttemptResult {
+    /// One hash of all that must be the same where results are compared byte by byte: standard output, and each file with its
+    /// name. Standard error does not matter.
+    pub(crate) fn fingerprint(&self) -> BlobHash {
+        let hash_of = |content: &Content| match content {
+            Content::Inline(bytes) => *blake3::hash(bytes).as_bytes(),
+            Content::Blob(blob) => blob.hash.0,
+        };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&hash_of(&self.stdout.content));
+        hasher.update(&self.stdout.dropped.to_le_bytes());
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        for file in files {
+            let path = file.path.as_str().as_bytes();
+            hasher.update(&(path.len() as u64).to_le_bytes());
+            hasher.update(path);
+            hasher.update(&[u8::from(file.executable)]);
+            hasher.update(&file.blob.hash.0);
+        }
+        BlobHash(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Reads a stored verdict back.
+pub(super) fn judgement(stored: Option<String>) -> Result<Option<Judgement>, StoreError> {
+    let Some(text) = stored else { return Ok(None) };
+    let broken = || StoreError::Content(format!("`{text}` is no verdict"));
+    let (belief, n) = text.split_once(' ').ok_or_else(broken)?;
+    let n: u32 = n.parse().map_err(|_| broken())?;
+    Ok(Some((word::<Belief>(belief)?, n).into()))
+}
+
+/// Whether the result of the attempt with this number is its task's.
+pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
+    match judgement {
+        None | Some(Judgement::Alone(_)) => true,
+        Some(Judgement::Agreed(of)) => of == number,
+        Some(Judgement::Open(_) | Judgement::Differed(_)) => false,
+    }
+}
+
+/// Adds the results that wait for others, and those that were believed alone.
+pub(super) fn restore(db: &Connection, job: JobId, progress: &mut Progress) -> Result<(), StoreError> {
+    let mut query = db.prepare_cached(
+        "SELECT task, number, incarnation, host, verdict FROM attempt
+         WHERE job = ? AND verdict IS NOT NULL ORDER BY task, number",
+    )?;
+    let mut rows = query.query([job.0])?;
+    while let Some(row) = rows.next()? {
+        let (number, incarnation) = (row.get(1)?, Incarnation(row.get(2)?));
+        let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
+        let host = HostId(row.get(3)?);
+        match judgement(row.get(4)?)? {
+            Some(Judgement::Open(_)) => progress.results.push((attempt, host)),
+            Some(Judgement::Alone(_)) => progress.alone.push((attempt, host)),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! A simulated year: jobs, results, hosts' availability and tokens come day by day, and what is old goes by the rules of
+//! retention. The store's file must stop growing once everything that it keeps has been kept for as long as it may be.
+
+use std::path::Path;
+
+use common::availability::Stretch;
+use common::host::{OwnerState, YieldReason};
+use common::job::{Rules, Work};
+use common::token::Role;
+use common::view::{AttemptState, JobState, TaskCounts, TaskState};
+use common::{HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
+
+use super::tests::{attempt, completion};
+use super::{JobRow, NewAttempt, NewJob, Writer};
+
+const DAY: u64 = 86_400_000_000;
+/// So long settled jobs are kept, and how hosts were available.
+const KEEP: u64 = 30 * DAY;
+const HOSTS: u32 = 8;
+const JOBS: u32 = 6;
+const TASKS: u32 = 40;
+
+fn spec() -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, TASKS), items: Vec::new() };
+    JobSpec { name: "nightly".into(), tasks, work: Work::Noop, rules: Rules::default() }
+}
+
+/// A job from its submission to its end: most tasks finish, some fail, one is tried twice.
+fn run_job(store: &mut Writer, number: u128, now: Time) {
+    let request = RequestId(uuid::Uuid::from_u128(number));
+    let new = NewJob { request, body_hash: [1; 32], user: "ann", spec: &spec(), now };
+    let job = store.add_job(&new).unwrap();
+    for index in 1..=TASKS {
+        for try_number in 1..=1 + u32::from(index == 7) {
+            let id = attempt(job, index, try_number);
+            let host = HostId(1 + (index % HOSTS));
+            store.add_attempt(&NewAttempt { attempt: id, host, duplicate: false, now, why: "first attempt" }).unwrap();
+            let state = if index % 13 == 0 || (index == 7 && try_number == 1) {
+                AttemptState::Failed
+            } else {
+                AttemptState::Finished
+            };
+            store.attempt_ended(id, state, now + Span::from_secs(60), "ended").unwrap();
+            let hash = (number as u8).wrapping_mul(31).wrapping_add(index as u8);
+            store.attempt_result(&completion(id, hash), now + Span::from_secs(60)).unwrap();
+        }
+    }
+    let failed: IdSet = (1..=TASKS).filter(|index| index % 13 == 0).collect();
+    store.settle(job, &failed, TaskState::Failed, "its retries are used up").unwrap();
+    settle(store, job, failed.len(), now);
+}
+
+fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
+    let (total, ended) = (u64::from(TASKS), Some(now + Span::from_secs(3_600)));
+    let tasks = TaskCounts { total, finished: total - failed, failed, ..TaskCounts::default() };
+    let (state, started, attempts) = (JobState::Failed, Some(now), total + 1);
+    let row = JobRow {
+        state,
+        tasks: &tasks,
+        started,
+        ended,
+        predicted_makespan: None,
+        attempts,
+        duplicates: 0,
+        reason: None,
+    };
+    store.update_job(job, &row).unwrap();
+}
+
+/// Owners come and go all day long.
+fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
+    for quarter in 0..48 {
+        let at = |part: u64| midnight + Span(part * DAY / 96);
+        let owner = if quarter % 2 == 0 { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) };
+        let stretch = Stretch::of(at(2 * quarter), at(2 * quarter + 1), owner, 0.5 + (quarter as f32) / 100.0);
+        store.add_availability(host, &[&stretch]).unwrap();
+    }
+}
+
+/// Bytes of the file once everything is in it.
+fn size(store: &mut Writer, dir: &Path) -> u64 {
+    store.commit().unwrap();
+    store.db().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    std::fs::metadata(dir.join("store.sqlite")).unwrap().len()
+}
+
+/// So many days with this retention (none: for ever): the file's size at the end of each.
+fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Writer::open(dir.path()).unwrap();
+    // Only the size matters here; the disk's own time is not the store's.
+    store.db().pragma_update(None, "synchronous", "OFF").unwrap();
+    for host in 1..=HOSTS {
+        store.add_peer(Role::Worker, "desk", [host as u8; 32], Time(0)).unwrap();
+    }
+    let mut sizes = Vec::new();
+    for day in 1..=days {
+        let midnight = Time(day * DAY);
+        (0..JOBS).for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
+        (1..=HOSTS).for_each(|host| record_day(&mut store, HostId(host), midnight));
+        let secret = [day as u8; 32];
+        store.add_token(secret, Role::Worker, "a day's", 1, midnight + Span(DAY)).unwrap();
+        if let Some(keep) = keep {
+            let then = Time(midnight.0.saturating_sub(keep));
+            // What the core does in its sweep.
+            for job in store.settled_before(then, 100).unwrap() {
+                store.forget_job(job).unwrap();
+            }
+            (1..=HOSTS).for_each(|host| store.trim_availability(HostId(host), then, 100_000).unwrap());
+            store.trim_tokens(then).unwrap();
+        }
+        sizes.push(size(&mut store, dir.path()));
+    }
+    assert_eq!(super::look(&dir.path().join("store.sqlite")).unwrap().faults, Vec::<String>::new());
+    sizes
+}
+
+#[test]
+fn with_retention_the_store_stops_growing_and_without_it_does_not() {
+    let kept = live(365, Some(KEEP));
+    let full = *kept[30..60].iter().max().unwrap();
+    let most = *kept.iter().max().unwrap();
+    assert!(most <= full + full / 20, "after the first full month the file grows from {full} to {most} bytes");
+    let last = kept[364];
+    assert!(last >= full / 2, "and what is to be kept is kept: {last} of {full} bytes");
+    let for_ever = live(90, None);
+    assert!(for_ever[89] > 2 * most, "without retention it has {} bytes, with it {most}", for_ever[89]);
+    assert!(for_ever.is_sorted());
+}

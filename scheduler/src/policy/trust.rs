@@ -1,0 +1,211 @@
+//! How far are results believed? A ballot counts which results of a task agree, and a host earns with results that agreed
+//! that most of its results are believed alone; some are audited all the same. After BOINC's adaptive replication (D. P.
+//! Anderson, "BOINC: A Platform for Volunteer Computing", 2019). What is not here: comparing, and what follows.
+//!
+//! Readings: only results that were compared with others' count; a host with n of them in a row, n at least
+//! [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreeing need not be transitive: the quorum is of results that agree
+//! with one of them.
+
+use common::{AttemptId, HostId};
+
+/// So many results in a row must have agreed with others' before a host is believed alone.
+pub const TRUSTED_FROM: u32 = 10;
+/// Once so many times as many results as must agree are there and do not, the task has failed.
+pub const MOST_RESULTS: u32 = 3;
+
+/// A result of a task that is not decided yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote {
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// Its host.
+    pub host: HostId,
+    /// Whose host it is: hosts of one party have one vote together.
+    pub party: HostId,
+    /// Whether it was compared with all results that were there before it.
+    pub compared: bool,
+    /// Numbers of the attempts with whose results it agrees.
+    agrees: Vec<u32>,
+}
+
+/// The results of a task of which none counts yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ballot {
+    votes: Vec<Vote>,
+}
+
+impl Ballot {
+    /// Results in the order in which they came.
+    pub fn votes(&self) -> &[Vote] {
+        &self.votes
+    }
+
+    /// Adds a result; it is compared at once where it is the first. One that is there already is not added again.
+    pub fn add(&mut self, attempt: AttemptId, host: HostId, party: HostId) -> bool {
+        let new = self.votes.iter().all(|vote| vote.attempt.number != attempt.number);
+        if new {
+            let compared = self.votes.is_empty();
+            self.votes.push(Vote { attempt, host, party, compared, agrees: Vec::new() });
+        }
+        new
+    }
+
+    /// Notes with which others a result agrees; nothing changes if it was noted before.
+    pub fn compared(&mut self, number: u32, agrees: &[u32]) {
+        let there: Vec<u32> = self.votes.iter().map(|vote| vote.attempt.number).collect();
+        let agrees = |other: u32| other != number && agrees.contains(&other);
+        let Some(vote) = self.votes.iter_mut().find(|v| v.attempt.number == number && !v.compared) else { return };
+        vote.compared = true;
+        vote.agrees.extend(there.iter().copied().filter(|other| agrees(*other)));
+        vote.agrees.sort_unstable();
+        vote.agrees.dedup();
+        for other in self.votes.iter_mut().filter(|vote| agrees(vote.attempt.number)) {
+            if let Err(at) = other.agrees.binary_search(&number) {
+                other.agrees.insert(at, number);
+            }
+        }
+    }
+
+    /// How many results wait for their comparison.
+    pub fn pending(&self) -> usize {
+        self.votes.iter().filter(|vote| !vote.compared).count()
+    }
+
+    /// The parties that agree with a result, its own among them.
+    fn backing(&self, vote: &Vote) -> usize {
+        let others = vote.agrees.iter().filter_map(|number| self.votes.iter().find(|v| v.attempt.number == *number));
+        let mut parties: Vec<HostId> = others.chain([vote]).map(|vote| vote.party).collect();
+        parties.sort_unstable();
+        parties.dedup();
+        parties.len()
+    }
+
+    /// How many parties agree with the result that most agree with.
+    pub fn lead(&self) -> usize {
+        self.votes.iter().filter(|vote| vote.compared).map(|vote| self.backing(vote)).max().unwrap_or(0)
+    }
+
+    /// The result that counts, with the numbers of those that agree with it (its own among them), once so many parties
+    /// agree; of several such results the one with the most parties, then the earliest attempt.
+    pub fn winner(&self, size: u32) -> Option<(AttemptId, Vec<u32>)> {
+        let compared = self.votes.iter().filter(|vote| vote.compared);
+        let best = compared.max_by_key(|vote| (self.backing(vote), std::cmp::Reverse(vote.attempt.number)))?;
+        let agreeing = || {
+            let mut numbers = best.agrees.clone();
+            numbers.push(best.attempt.number);
+            numbers.sort_unstable();
+            (best.attempt, numbers)
+        };
+        (self.backing(best) >= size as usize).then(agreeing)
+    }
+
+    /// How many more results are needed, at the least, until so many parties agree.
+    pub fn missing(&self, size: u32) -> usize {
+        (size as usize).saturating_sub(self.lead() + self.pending())
+    }
+}
+
+/// Whether a result of a host of so many agreeing results in a row is to be compared with others'. The draw depends on
+/// nothing that the host knows: `seed` is the master's secret.
+pub fn audited(seed: u64, attempt: AttemptId, valid: u32) -> bool {
+    valid < TRUSTED_FROM || draw(seed, attempt).is_multiple_of(u64::from(valid))
+}
+
+/// A number that looks like chance, the same for the same attempt (splitmix64 over its parts).
+fn draw(seed: u64, attempt: AttemptId) -> u64 {
+    let parts = [attempt.task.job.0, attempt.task.index, attempt.number, attempt.incarnation.0];
+    parts.into_iter().fold(seed, |state, part| mix(state ^ u64::from(part)))
+}
+
+fn mix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::{Incarnation, JobId, TaskId};
+    use proptest::prelude::*;
+
+    fn attempt(index: u32, number: u32) -> AttemptId {
+        AttemptId { task: TaskId::new(JobId(3), index), number, incarnation: Incarnation(2) }
+    }
+
+    /// A ballot of results that each say `class`, from hosts of these parties.
+    fn ballot(results: &[(u32, u32)]) -> Ballot {
+        let mut ballot = Ballot::default();
+        for (number, (party, class)) in (1..).zip(results) {
+            let agrees: Vec<u32> =
+                (1..number).zip(results).filter(|(_, (_, other))| other == class).map(|(number, _)| number).collect();
+            ballot.add(attempt(1, number), HostId(number), HostId(*party));
+            ballot.compared(number, &agrees);
+        }
+        ballot
+    }
+
+    proptest! {
+        /// Against a count that knows the classes.
+        #[test]
+        fn a_result_counts_exactly_if_enough_parties_gave_it(
+            results in prop::collection::vec((0u32..4, 0u32..3), 0..9), size in 1u32..5,
+        ) {
+            let parties = |class: u32| {
+                let mut found: Vec<u32> = results.iter().filter(|(_, c)| *c == class).map(|(p, _)| *p).collect();
+                found.sort_unstable();
+                found.dedup();
+                found.len()
+            };
+            let most = (0..3).map(parties).max().unwrap_or(0);
+            let ballot = ballot(&results);
+            prop_assert_eq!(ballot.lead(), most);
+            prop_assert_eq!(ballot.missing(size), (size as usize).saturating_sub(most));
+            match ballot.winner(size) {
+                None => prop_assert!(most < size as usize),
+                Some((winner, agreeing)) => {
+                    let class = results[winner.number as usize - 1].1;
+                    prop_assert!(parties(class) >= size as usize && parties(class) == most);
+                    let want: Vec<u32> = (1..).zip(&results).filter(|(_, (_, c))| *c == class).map(|(n, _)| n).collect();
+                    prop_assert_eq!(agreeing, want);
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_said_twice_or_of_nobody_changes_nothing(
+            results in prop::collection::vec((0u32..4, 0u32..3), 1..6), number in 0u32..9, others in prop::collection::vec(0u32..9, 0..4),
+        ) {
+            let mut told = ballot(&results);
+            told.compared(number, &others);
+            prop_assert!(!told.add(attempt(1, 1), HostId(9), HostId(9)));
+            prop_assert_eq!(told, ballot(&results));
+        }
+
+        #[test]
+        fn audits_are_as_frequent_as_they_should_be_and_never_left_out_below_the_threshold(
+            seed in any::<u64>(), valid in 0u32..40,
+        ) {
+            let audits = (0..4_000).filter(|index| audited(seed, attempt(*index, 1), valid)).count() as f64;
+            if valid < TRUSTED_FROM {
+                prop_assert_eq!(audits, 4_000.0);
+            } else {
+                let mean = 4_000.0 / f64::from(valid);
+                prop_assert!((audits - mean).abs() < 6.0 * mean.sqrt(), "{} of 4000 at 1/{}", audits, valid);
+            }
+        }
+    }
+
+    #[test]
+    fn agreement_that_is_not_transitive_takes_the_middle_one() {
+        let mut ballot = Ballot::default();
+        for number in 1..=3 {
+            ballot.add(attempt(1, number), HostId(number), HostId(number));
+        }
+        ballot.compared(2, &[1]);
+        assert_eq!((ballot.pending(), ballot.missing(3)), (1, 0));
+        ballot.compared(3, &[2]);
+        assert_eq!(ballot.winner(3), Some((attempt(1, 2), vec![1, 2, 3])));
+    }
+}

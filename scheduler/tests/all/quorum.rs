@@ -1,0 +1,421 @@
+//! Jobs whose results are compared: which attempts are started, which results count, and what a wrong one costs. A door
+//! of its own: hosts with owners, and results that say something.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::Outcome;
+use common::host::OwnerState;
+use common::job::{Compare, Quorum, Rules};
+use common::view::{JobState, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+use proptest::prelude::*;
+use scheduler::effect::{CopyReason, Judgement, Settled, StartReason};
+use scheduler::event::{Bag, Progress, Tried};
+use scheduler::policy::trust::TRUSTED_FROM;
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+use crate::world::s;
+
+const JOB: JobId = JobId(1);
+
+/// What a result says: results agree if they say the same. Honest ones say nothing else.
+type Says = u32;
+const TRUTH: Says = 0;
+
+/// A scheduler with one job, and what is known of it from outside.
+struct Court {
+    scheduler: Scheduler,
+    now: Time,
+    rules: Rules,
+    tasks: u32,
+    /// Live attempts, and the owner of each host.
+    live: BTreeMap<AttemptId, HostId>,
+    parties: BTreeMap<HostId, HostId>,
+    /// What each delivered attempt says.
+    said: BTreeMap<AttemptId, (HostId, Says)>,
+    /// Comparisons that were asked for and not answered yet.
+    asked: Vec<(AttemptId, Vec<AttemptId>)>,
+    beliefs: BTreeMap<AttemptId, Judgement>,
+    /// The result that counts, by task.
+    counts: BTreeMap<u32, AttemptId>,
+    valid: BTreeMap<HostId, u32>,
+    starts: Vec<(AttemptId, HostId, StartReason)>,
+    failed: BTreeSet<u32>,
+    prompt: bool,
+}
+
+impl Court {
+    fn new(tasks: u32, size: u32, adaptive: bool) -> Self {
+        let quorum = Quorum { size, adaptive, compare: Compare::Bytes };
+        Self::with(tasks, Rules { quorum, max_losses: 1_000, ..Rules::default() })
+    }
+
+    fn with(tasks: u32, rules: Rules) -> Self {
+        let mut court = Self {
+            scheduler: Scheduler::new(Settings::default(), Incarnation(1)),
+            now: Time(1_000_000),
+            rules: rules.clone(),
+            tasks,
+            live: BTreeMap::new(),
+            parties: BTreeMap::new(),
+            said: BTreeMap::new(),
+            asked: Vec::new(),
+            beliefs: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            valid: BTreeMap::new(),
+            starts: Vec::new(),
+            failed: BTreeSet::new(),
+            prompt: true,
+        };
+        court.send(Event::JobSubmitted { job: JOB, bag: Bag { tasks: IdSet::from_range(1, tasks), rules } });
+        court
+    }
+
+    fn send(&mut self, event: Event) {
+        self.now = self.now + s(1);
+        let mut effects = Vec::new();
+        self.scheduler.step(self.now, event, &mut effects);
+        effects.into_iter().for_each(|effect| self.apply(effect));
+        if self.prompt {
+            self.answer_all();
+        }
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Start { host, attempt, why, .. } => {
+                let mine = self.parties[&host];
+                let others = self.live.iter().chain(self.said.iter().map(|(attempt, (host, _))| (attempt, host)));
+                for (other, at) in others.filter(|(other, _)| other.task == attempt.task) {
+                    assert!(self.parties[at] != mine, "{attempt} goes to {host}, whose owner has {other} already");
+                }
+                assert!(!self.counts.contains_key(&attempt.task.index), "{attempt} is started of a finished task");
+                self.live.insert(attempt, host);
+                self.starts.push((attempt, host, why));
+            }
+            Effect::Ended { attempt, .. } => self.live.retain(|live, _| *live != attempt),
+            Effect::Compare { attempt, with } => self.asked.push((attempt, with)),
+            Effect::Judged { host, attempt, judgement } => {
+                assert_eq!(self.said[&attempt].0, host);
+                self.beliefs.insert(attempt, judgement);
+            }
+            Effect::HostTrusted { host, valid } => {
+                self.valid.insert(host, valid);
+            }
+            Effect::TaskSettled { task, settled: Settled::Finished(attempt) } => self.on_finished(task, attempt),
+            Effect::TaskSettled { task, .. } => {
+                self.failed.insert(task.index);
+            }
+            Effect::TasksReopened { tasks, .. } => self.counts.retain(|index, _| !tasks.contains(*index)),
+            _ => {}
+        }
+    }
+
+    /// Whatever happens, a result counts only with a quorum behind it, or alone with trust.
+    fn on_finished(&mut self, task: TaskId, attempt: AttemptId) {
+        assert!(self.counts.insert(task.index, attempt).is_none(), "one visible result");
+        let (host, says) = self.said[&attempt];
+        let alike = self.said.iter().filter(|(other, (_, said))| other.task == task && *said == says);
+        let parties: BTreeSet<HostId> = alike.map(|(_, (host, _))| self.parties[host]).collect();
+        match self.beliefs[&attempt] {
+            Judgement::Alone(valid) => {
+                assert!(self.rules.quorum.adaptive && valid >= TRUSTED_FROM);
+                assert_eq!(self.valid.get(&host), Some(&valid));
+            }
+            judgement => {
+                assert_eq!(judgement, Judgement::Agreed(attempt.number));
+                assert!(parties.len() >= self.rules.quorum.size as usize, "{attempt} counts with {parties:?} only");
+            }
+        }
+    }
+
+    fn answer_all(&mut self) {
+        while !self.asked.is_empty() {
+            self.answer(0);
+        }
+    }
+
+    /// Answers a comparison that was asked for.
+    fn answer(&mut self, at: usize) {
+        let (attempt, with) = self.asked.remove(at);
+        let says = self.said[&attempt].1;
+        let agrees = with.iter().filter(|other| self.said[other].1 == says).map(|other| other.number).collect();
+        self.send(Event::ResultCompared { attempt, agrees });
+    }
+
+    fn host(&mut self, id: u32, party: u32, valid: u32) {
+        let (host, party) = (HostId(id), HostId(party));
+        self.parties.insert(host, party);
+        self.valid.insert(host, valid);
+        self.send(Event::HostStanding { host, party, valid });
+        self.joins(id);
+    }
+
+    fn joins(&mut self, id: u32) {
+        let (host, speed, status) = (HostId(id), Speed::REFERENCE, OwnerState::Away.into());
+        self.live.retain(|_, at| *at != host);
+        self.send(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
+    }
+
+    /// Hosts from one on, each its own owner's.
+    fn hosts(&mut self, n: u32) {
+        (1..=n).for_each(|id| self.host(id, id, 0));
+    }
+
+    fn on(&self, host: u32) -> Option<AttemptId> {
+        self.live.iter().find(|(_, at)| at.0 == host).map(|(attempt, _)| *attempt)
+    }
+
+    /// The host delivers what it has, and it says this.
+    fn delivers(&mut self, host: u32, says: Says) -> Option<AttemptId> {
+        let attempt = self.on(host)?;
+        self.said.insert(attempt, (HostId(host), says));
+        let (host, outcome, ran) = (HostId(host), Outcome::Succeeded, s(60));
+        self.send(Event::AttemptEnded { host, attempt, outcome, ran });
+        Some(attempt)
+    }
+
+    /// Everybody delivers until nobody has anything; `says` tells what.
+    fn run(&mut self, mut says: impl FnMut(HostId, TaskId) -> Says) {
+        while let Some((attempt, host)) = self.live.iter().next().map(|(attempt, host)| (*attempt, *host)) {
+            let word = says(host, attempt.task);
+            self.delivers(host.0, word);
+        }
+    }
+
+    fn state(&self) -> JobState {
+        self.scheduler.job_state(JOB).expect("the job is there")
+    }
+
+    fn wrong(&self) -> usize {
+        self.counts.values().filter(|attempt| self.said[attempt].1 != TRUTH).count()
+    }
+}
+
+#[test]
+fn two_owners_hosts_get_each_task_at_once_and_the_third_none() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(3);
+    let starts: Vec<_> = court.starts.iter().map(|(_, host, why)| (host.0, why.clone())).collect();
+    assert_eq!(starts, [(1, StartReason::First), (2, StartReason::Duplicate(1, CopyReason::Quorum(2)))]);
+    court.delivers(1, TRUTH);
+    assert_eq!(court.scheduler.task_state(TaskId::new(JOB, 1)), Some(TaskState::Running));
+    court.delivers(2, TRUTH);
+    assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 2));
+}
+
+#[test]
+fn hosts_of_one_owner_never_confirm_each_other() {
+    let mut court = Court::new(1, 2, false);
+    court.host(1, 1, 0);
+    court.host(2, 1, 0);
+    court.delivers(1, 7);
+    assert!(court.live.is_empty(), "the other host is the same owner's");
+    let why = court.scheduler.explain(JOB).expect("the job is there");
+    assert!(why.tasks.iter().any(|(why, tasks)| why.contains("another owner") && tasks.len() == 1), "{:?}", why.tasks);
+    court.host(3, 3, 0);
+    assert!(matches!(court.starts.last(), Some((_, HostId(3), StartReason::AnotherResult(1)))));
+    court.delivers(3, TRUTH);
+    court.host(4, 4, 0);
+    court.delivers(4, TRUTH);
+    assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
+    assert_eq!((court.valid[&HostId(1)], court.valid[&HostId(4)]), (0, 1));
+}
+
+#[test]
+fn results_that_never_agree_end_the_task() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(9);
+    let mut word = 0;
+    court.run(|_, _| {
+        word += 1;
+        word
+    });
+    assert_eq!((court.state(), court.failed.len(), court.starts.len()), (JobState::Failed, 1, 6));
+}
+
+#[test]
+fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
+    let mut court = Court::new(400, 2, true);
+    court.hosts(4);
+    court.run(|_, _| TRUTH);
+    assert_eq!(court.state(), JobState::Finished);
+    let alone = court.beliefs.values().filter(|belief| matches!(belief, Judgement::Alone(_))).count();
+    assert!(alone > 250, "{alone} of 400 were believed alone");
+    assert!(court.starts.len() < 550, "{} attempts", court.starts.len());
+    assert!(court.valid.values().all(|valid| *valid > TRUSTED_FROM), "audits go on: {:?}", court.valid);
+}
+
+#[test]
+fn who_is_caught_is_believed_no_more_and_what_was_believed_is_looked_at_again() {
+    let mut court = Court::new(300, 2, true);
+    court.hosts(5);
+    // Honest for long enough to be trusted, then not any more.
+    let mut liar = 0;
+    court.run(|host, task| {
+        let lies = host == HostId(1) && {
+            liar += 1;
+            liar > 40
+        };
+        if lies { 1_000 + task.index } else { TRUTH }
+    });
+    assert_eq!(court.state(), JobState::Finished);
+    let caught = court.beliefs.values().any(|belief| matches!(belief, Judgement::Differed(_)));
+    assert!(caught && court.valid[&HostId(1)] == 0);
+    assert_eq!(court.wrong(), 0, "nothing that it said alone in this job is left");
+}
+
+#[test]
+fn without_a_quorum_nothing_is_compared() {
+    let mut court = Court::with(5, Rules::default());
+    court.hosts(2);
+    while let Some(host) = [1, 2].into_iter().find(|host| court.on(*host).is_some()) {
+        let attempt = court.on(host).expect("live");
+        court.beliefs.insert(attempt, Judgement::Agreed(attempt.number));
+        court.delivers(host, 9);
+    }
+    assert!(court.asked.is_empty() && court.state() == JobState::Finished);
+}
+
+#[test]
+fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
+    let mut court = Court::new(1, 2, false);
+    court.hosts(2);
+    let lost = court.on(2).expect("a replica");
+    court.delivers(1, TRUTH);
+    court.send(Event::HostLeft { host: HostId(2) });
+    assert!(court.live.is_empty());
+    court.joins(2);
+    court.live.clear();
+    court.said.insert(lost, (HostId(2), TRUTH));
+    court.send(Event::AttemptEnded { host: HostId(2), attempt: lost, outcome: Outcome::Succeeded, ran: s(9) });
+    assert_eq!((court.state(), court.counts.len()), (JobState::Finished, 1));
+}
+
+#[test]
+fn results_from_before_a_restart_are_compared_anew() {
+    let of = |index, number| AttemptId { task: TaskId::new(JOB, index), number, incarnation: Incarnation(1) };
+    let quorum = Quorum { size: 2, adaptive: true, compare: Compare::Bytes };
+    let rules = Rules { quorum, ..Rules::default() };
+    let tried = |task, attempts| Tried { task, attempts, failures: 0, losses: 0, live: Vec::new() };
+    let progress = Progress {
+        finished: IdSet::from_range(1, 1),
+        tried: vec![tried(2, 2), tried(3, 1)],
+        results: vec![(of(2, 1), HostId(1)), (of(2, 2), HostId(2)), (of(3, 1), HostId(1))],
+        alone: vec![(of(1, 1), HostId(1))],
+        attempts: 4,
+        ..Progress::default()
+    };
+    let mut scheduler = Scheduler::new(Settings::default(), Incarnation(2));
+    let mut effects = Vec::new();
+    let bag = Bag { tasks: IdSet::from_range(1, 4), rules };
+    scheduler.step(Time(1), Event::JobRestored { job: JOB, bag, progress: Box::new(progress) }, &mut effects);
+    assert_eq!(effects, [Effect::Compare { attempt: of(2, 2), with: vec![of(2, 1)] }]);
+    effects.clear();
+    let agrees = vec![1];
+    scheduler.step(Time(2), Event::ResultCompared { attempt: of(2, 2), agrees }, &mut effects);
+    assert!(effects.contains(&Effect::TaskSettled { task: of(2, 1).task, settled: Settled::Finished(of(2, 1)) }));
+    // What was believed alone before the restart is doubted as well.
+    effects.clear();
+    for (id, agrees) in [(2, Vec::new()), (3, vec![2])] {
+        let (host, status, speed) = (HostId(id), OwnerState::Away.into(), Speed::REFERENCE);
+        scheduler.step(Time(3), Event::HostJoined { host, slots: 4, speed, status, held: Vec::new() }, &mut effects);
+        let live = scheduler.task_attempts(TaskId::new(JOB, 3));
+        let attempt = live.iter().find(|live| live.host == host).expect("a replica").attempt;
+        let outcome = Outcome::Succeeded;
+        scheduler.step(Time(4), Event::AttemptEnded { host, attempt, outcome, ran: s(1) }, &mut effects);
+        assert_eq!(scheduler.task_state(attempt.task), Some(TaskState::Running), "its results are being compared");
+        scheduler.step(Time(5), Event::ResultCompared { attempt, agrees }, &mut effects);
+    }
+    assert!(effects.contains(&Effect::TasksReopened { job: JOB, tasks: IdSet::from_range(1, 1) }), "{effects:?}");
+}
+
+/// What may happen to the court.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Deliver(u32, Says),
+    Fail(u32),
+    Leave(u32),
+    Join(u32),
+    Answer(usize),
+    Stranger(u32, u32),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (1u32..8, 0u32..3).prop_map(|(host, says)| Act::Deliver(host, says)),
+        1 => (1u32..8).prop_map(Act::Fail),
+        1 => (1u32..8).prop_map(Act::Leave),
+        2 => (1u32..8).prop_map(Act::Join),
+        4 => (0usize..4).prop_map(Act::Answer),
+        1 => (0u32..5, 0u32..5).prop_map(|(task, number)| Act::Stranger(task, number)),
+    ]
+}
+
+impl Court {
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Deliver(host, says) => {
+                self.delivers(host, says);
+            }
+            Act::Fail(host) => {
+                if let Some(attempt) = self.on(host) {
+                    let (outcome, ran) = (Outcome::Exited(1), Span::ZERO);
+                    self.send(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
+                }
+            }
+            Act::Leave(host) => self.send(Event::HostLeft { host: HostId(host) }),
+            Act::Join(host) => self.joins(host),
+            Act::Answer(at) if at < self.asked.len() => self.answer(at),
+            Act::Answer(_) => {}
+            Act::Stranger(index, number) => {
+                let attempt = AttemptId { task: TaskId::new(JOB, index), number, incarnation: Incarnation(1) };
+                if !self.said.contains_key(&attempt) {
+                    self.send(Event::ResultCompared { attempt, agrees: vec![1, 2, 3] });
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 300 } else { 3_000 }))]
+
+    /// Under any events no result counts without its quorum (the court asserts it), and once hosts of enough owners are
+    /// there and honest, everything ends.
+    #[test]
+    fn results_count_only_with_their_quorum_and_everything_ends(
+        size in 2u32..4, adaptive in any::<bool>(), owners in prop::collection::vec(1u32..5, 7),
+        trusted in prop::collection::vec(0u32..30, 7), acts in prop::collection::vec(act(), 0..120),
+    ) {
+        let quorum = Quorum { size, adaptive, compare: Compare::Bytes };
+        let mut court = Court::with(4, Rules { quorum, max_losses: 1_000, retries: 1_000, ..Rules::default() });
+        court.prompt = false;
+        for (id, (owner, valid)) in (1..).zip(owners.into_iter().zip(trusted)) {
+            court.host(id, owner, valid);
+        }
+        acts.into_iter().for_each(|act| court.act(act));
+        court.prompt = true;
+        court.answer_all();
+        // Enough strangers for any task, even if every result so far was another.
+        (20..40).for_each(|id| court.host(id, id, 0));
+        court.run(|_, _| TRUTH);
+        prop_assert!(court.state().settled(), "{:?} with {:?}", court.state(), court.scheduler.explain(JOB));
+        prop_assert_eq!(court.counts.len() + court.failed.len(), court.tasks as usize);
+    }
+
+    /// With fewer liars than the quorum, and those not of one mind or of one owner, no wrong result counts.
+    #[test]
+    fn liars_fewer_than_the_quorum_never_win(size in 2u32..4, liar in 1u32..7, order in any::<u64>()) {
+        let mut court = Court::new(30, size, false);
+        court.hosts(6);
+        let mut draw = order;
+        court.run(|host, _| {
+            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if host == HostId(liar) && draw >> 33 & 1 == 0 { 5 } else { TRUTH }
+        });
+        prop_assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
+        let most = 30 * (size as usize) + court.beliefs.values().filter(|b| matches!(b, Judgement::Differed(_))).count();
+        prop_assert!(court.starts.len() <= most, "{} attempts", court.starts.len());
+    }
+}
