@@ -74,7 +74,7 @@ fn short(law: &str) -> &str {
 
 fn third(found: &Found) -> Figure {
     let group = |(law, widths, cells): &(&str, &str, Vec<Cell>)| {
-        let wanted = cells.iter().filter(|cell| cell.who != "Neuroscience").cloned().collect();
+        let wanted = cells.iter().filter(|cell| ["HPC", "TOptimal"].contains(&cell.who)).cloned().collect();
         (format!("{} {widths}", short(law)), wanted)
     };
     let groups = found.first.iter().filter(|(law, ..)| *law != LAWS[0].0).map(group).collect();

@@ -47,7 +47,7 @@ pub(super) struct Cell {
 /// What was found.
 pub(super) struct Found {
     pub(super) table: Vec<(&'static str, Sequence)>,
-    /// Scenario 1: law, widths, cells of HPC, Neuroscience, TOptimal.
+    /// Scenario 1: law, widths, cells of HPC, Neuroscience, TOptimal, and ours.
     pub(super) first: Vec<(&'static str, &'static str, Vec<Cell>)>,
     /// Neuroscience by the runs that it looks at, and HPC and TOptimal.
     pub(super) histories: Vec<(u32, Cell)>,
@@ -150,6 +150,8 @@ fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<
 const HPC: (&str, Asking) = ("HPC", Asking::Longest);
 const NEURO: (&str, Asking) = ("Neuroscience", Asking::Recent(10));
 const TOPT: (&str, Asking) = ("TOptimal", Asking::TimeOptimal);
+/// Ours: no law is known, only as many runs as Neuroscience looks at.
+const OURS: (&str, Asking) = ("Learned", Asking::Learned(10));
 
 type First = Vec<(&'static str, &'static str, Vec<Cell>)>;
 
@@ -158,7 +160,7 @@ fn first(study: &Study) -> Result<First, BadLaw> {
     for (name, text) in LAWS {
         for (widths_name, widths) in WIDTHS {
             let kinds = [Kind::new(law(text)?, widths, 100)];
-            all.push((name, widths_name, plain(study, &kinds, &[HPC, NEURO, TOPT])));
+            all.push((name, widths_name, plain(study, &kinds, &[HPC, NEURO, TOPT, OURS])));
         }
     }
     Ok(all)

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::claims::claims;
-use super::scenarios::{Cell, Found, LESSONS};
+use super::scenarios::{Cell, Found, LAWS, LESSONS};
 use super::{Real, Study};
 use crate::experiment::requests::Mean;
 use crate::report::figure::Figure;
@@ -42,6 +42,7 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     let mut out = String::new();
     head(&mut out, study, found);
     claimed(&mut out, found);
+    ours(&mut out, found);
     table(&mut out, found);
     first(&mut out, found);
     pays(&mut out, found);
@@ -115,6 +116,24 @@ fn claimed(out: &mut String, found: &Found) {
     line(out, "\nVerdicts are computed from the numbers beside them.\n");
 }
 
+fn ours(out: &mut String, found: &Found) {
+    line(out, "## Ours\n");
+    line(
+        out,
+        "Nobody knows a law. Neuroscience asks for the longest of 10 past runs; ours asks for the sequence that is cheapest \
+         for what 10 past runs teach. Processors by Beta.\n",
+    );
+    heading(out, &["law", "utilisation, by that of Neuroscience", "response, by that of Neuroscience"]);
+    for (law, _) in LAWS {
+        let of = |who| found.cell(law, "Beta", who);
+        let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else { continue };
+        let used = ours.utilisation.value / neuro.utilisation.value;
+        let response = ours.response.value / neuro.response.value;
+        row(out, &[law.to_owned(), format!("x{used:.2}"), format!("x{response:.2}")]);
+    }
+    line(out, "");
+}
+
 fn table(out: &mut String, found: &Found) {
     line(out, "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n");
     heading(out, &["algorithm", "requests, in hours", "expected cost, in hours"]);
@@ -126,7 +145,11 @@ fn table(out: &mut String, found: &Found) {
 }
 
 fn first(out: &mut String, found: &Found) {
-    line(out, "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together.\n");
+    line(
+        out,
+        "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together. `Learned` is ours: TOptimal \
+         for what 10 past runs teach, as many as Neuroscience looks at, drawn anew for each job.\n",
+    );
     heading(out, &["law", "processors", "who asks", "utilisation", "response"]);
     for (law, widths, cells) in &found.first {
         for cell in cells {

@@ -103,3 +103,51 @@ fn unknown_words_are_refused_with_what_there_is() {
     refused(&["--policy", "FCFS", "--size", "0s"], "time");
     refused(&["--policy", "FCFS", "--start", "soon"], "soon");
 }
+
+#[test]
+fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
+    let grid = Grid::start();
+    let answer = grid.json(["predict", "limits", "--dist", "truncnorm:0,20,8,2", "--n", "200", "--zeta", "0"]);
+    assert!((number(&answer["expected_cost"]) - 11.937_460_987).abs() < 1e-9, "{answer}");
+    let limits: Vec<f64> = answer["limits"].as_array().expect("limits").iter().map(number).collect();
+    let known = [10.8, 13.4, 15.4, 17.1, 18.7, 20.0];
+    assert!(limits.iter().zip(known).all(|(limit, known)| (limit - known).abs() < 1e-9), "{limits:?}");
+    assert_eq!(limits.len(), known.len());
+    assert!((number(&answer["done"][0]) - 0.919).abs() < 1e-3, "{answer}");
+
+    let runs = "3.0\n3.2\n3.1\n3.3\n2.9\n3.0\n9.5 # slow\n3.4\n3.1\n10.2\n3.2\n3.0\n3.3\n9.9\n3.1\n3.2\n";
+    let file = grid.file("runs.txt", runs).display().to_string();
+    let answer = grid.json(["predict", "limits", "--runs", &file, "--n", "102"]);
+    assert!((number(&answer["expected_cost"]) - 5.3125).abs() < 1e-9, "{answer}");
+    assert_eq!((&answer["runs"]["count"], &answer["runs"]["killed"]), (&Value::from(16), &Value::from(0)));
+    assert!(number(&answer["learned"]["expected_cost"]) > 5.0, "{answer}");
+}
+
+#[test]
+fn what_limits_cannot_be_predicted_from_is_refused_with_the_reason() {
+    let grid = Grid::start();
+    let file = grid.file("runs.txt", "3.0\n# none\nthree\n").display().to_string();
+    for (asked, words) in [
+        (&["--dist", "truncnorm:0,20,8"][..], "takes 4 numbers"),
+        (&["--dist", "pareto:0,20,2"], "must begin after 0"),
+        (&["--dist", "uniform:0,10", "--zeta", "1"], "never catch up"),
+        (&["--runs", &file], "runs.txt, line 3: `three` is no run time"),
+        (&["--runs", "/nowhere"], "/nowhere"),
+    ] {
+        let Output { stderr, stdout, code } = grid.deskgrid(["predict", "limits"].iter().chain(asked));
+        assert!(code != 0 && stdout.is_empty(), "{asked:?}: {stdout}");
+        assert!(stderr.contains(words), "`{words}` in: {stderr}");
+    }
+}
+
+#[test]
+fn a_bad_log_is_refused_before_anything_is_reproduced() {
+    let grid = Grid::start();
+    let file = grid.file("bad.swf", "; MaxProcs: 100\n1 2 3\n").display().to_string();
+    let out = grid.dir().join("report").display().to_string();
+    let refused = grid.deskgrid(["reproduce", "gainaru", "--log", &file, "--out", &out]).expect_code(2);
+    assert!(refused.stderr.contains("bad.swf, line 2: 3 fields"), "{}", refused.stderr);
+    assert!(!std::path::Path::new(&out).join("report.md").exists());
+    let policy = grid.deskgrid(["simulate", "--platform", "lab", "--policy", "TOPTIMAL"]).expect_code(2);
+    assert!(policy.stderr.contains("learns limits"), "{}", policy.stderr);
+}
