@@ -19,7 +19,14 @@ pub(crate) enum Beyond {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    by: BTreeMap<Uuid, BTreeMap<u64, Connection>>,
+    by: BTreeMap<Uuid, BTreeMap<u64, One>>,
+}
+
+#[derive(Debug)]
+struct One {
+    connection: Connection,
+    /// Whether it has turned out to be let in: only then does it count against others of the same identity.
+    admitted: bool,
 }
 
 /// All of them. Cloning gives another handle.
@@ -39,36 +46,50 @@ impl Live {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a connection in, unless that makes too many of this identity.
-    pub(crate) fn enter(&self, id: Uuid, connection: &Connection, most: usize, beyond: Beyond) -> Option<Present> {
+    /// Notes a connection whose certificate names this identity.
+    pub(crate) fn enter(&self, id: Uuid, connection: &Connection) -> Present {
         let mut open = self.open();
         let number = open.next;
         open.next += 1;
-        let of_it = open.by.entry(id).or_default();
-        if of_it.len() >= most {
-            match beyond {
-                Beyond::NewGoes => return None,
-                Beyond::OldestGoes => {
-                    if let Some((_, oldest)) = of_it.pop_first() {
-                        oldest.close(VarInt::from_u32(2), b"too many connections of one identity");
-                    }
-                }
-            }
-        }
-        of_it.insert(number, connection.clone());
-        Some(Present { live: self.clone(), id, number })
+        open.by.entry(id).or_default().insert(number, One { connection: connection.clone(), admitted: false });
+        Present { live: self.clone(), id, number }
     }
 
     /// Closes every connection of an identity, and says how many those were.
     pub(crate) fn close(&self, id: Uuid, why: &str) -> usize {
         let open = self.open();
         let connections = open.by.get(&id).into_iter().flat_map(BTreeMap::values);
-        connections.map(|connection| connection.close(link::error::NOT_LET_IN, why.as_bytes())).count()
+        connections.map(|one| one.connection.close(link::error::NOT_LET_IN, why.as_bytes())).count()
     }
 
     /// How many connections an identity has.
     pub(crate) fn count(&self, id: Uuid) -> u32 {
-        self.open().by.get(&id).map_or(0, |connections| u32::try_from(connections.len()).unwrap_or(u32::MAX))
+        let open = self.open();
+        let admitted = open.by.get(&id).into_iter().flat_map(BTreeMap::values).filter(|one| one.admitted);
+        u32::try_from(admitted.count()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Present {
+    /// The connection is let in, unless that makes too many of its identity: then it, or the oldest, has to go.
+    pub(crate) fn admit(&self, most: usize, beyond: Beyond) -> bool {
+        let mut open = self.live.open();
+        let Some(of_it) = open.by.get_mut(&self.id) else { return false };
+        let mut admitted = of_it.values().filter(|one| one.admitted);
+        if admitted.clone().count() >= most {
+            match beyond {
+                Beyond::NewGoes => return false,
+                Beyond::OldestGoes => {
+                    if let Some(oldest) = admitted.next() {
+                        oldest.connection.close(VarInt::from_u32(2), b"too many connections of one identity");
+                    }
+                }
+            }
+        }
+        if let Some(one) = of_it.get_mut(&self.number) {
+            one.admitted = true;
+        }
+        true
     }
 }
 

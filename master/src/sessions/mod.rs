@@ -78,9 +78,10 @@ async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pendi
         }
         Err(_) => return Err(LinkError::Closed("the handshake took too long".to_owned())),
     };
-    drop(pending);
     let shown = read_handshake(&connection)?;
     if shown.purpose == Purpose::Enrol {
+        // Counts as somebody on the way in until the end.
+        let _pending = pending;
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;
     }
     let refuse = |who: &str, code: VarInt, why: &str| {
@@ -94,15 +95,8 @@ async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pendi
     if name.grid != state.authority.grid() {
         return refuse(&from.to_string(), NOT_LET_IN, "this identity is of another grid");
     }
-    // Counted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
-    let (most, beyond) = match shown.purpose {
-        Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
-        _ => (state.config.limits.connections_per_user as usize, Beyond::NewGoes),
-    };
-    let Some(_present) = state.live.enter(name.id, &connection, most, beyond) else {
-        let why = format!("this identity has {most} connections already");
-        return refuse(&name.id.to_string(), NOT_NOW, &why);
-    };
+    // Noted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
+    let present = state.live.enter(name.id, &connection);
     let known = state.core.ask(move |core| core.authenticate(name.id, key_hash)).await;
     let peer = match known.map_err(stopped)? {
         Standing::In(peer) => peer,
@@ -116,6 +110,15 @@ async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pendi
             return refuse(&peer.name, NOT_LET_IN, why);
         }
     };
+    drop(pending);
+    let (most, beyond) = match shown.purpose {
+        Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
+        _ => (state.config.limits.connections_per_user as usize, Beyond::NewGoes),
+    };
+    if !present.admit(most, beyond) {
+        let why = format!("this identity has {most} connections already");
+        return refuse(&peer.name, NOT_NOW, &why);
+    }
     if until_s < link::renewal::now_s() {
         return renew::serve_expired(state, &connection, &peer).await;
     }

@@ -128,7 +128,13 @@ async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the
         let error = turned_away(old, Purpose::Worker).await;
         assert!(matches!(error, LinkError::NotAccepted(_)), "{error:?}");
     }
-    // Two copies of one identity: the one that did not renew is noticed.
+    // Two copies of one identity: the one that did not renew is noticed, and cannot push out the one that did.
+    let mut worker = master.worker(&renewed, Vec::new()).await;
+    for _ in 0..6 {
+        says(&turned_away(&pc, Purpose::Worker).await, "renewed elsewhere");
+    }
+    worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: vec![] }).await.unwrap();
+    assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     audited(&master, "pc", "connect", false, "renewed elsewhere").await;
     audited(&master, "pc", "renew", true, "").await;
     let clients = master.enrol(Role::Client, "ann").await;
