@@ -13,6 +13,8 @@ use crate::time::Span;
 
 /// The name of the policy that a job gets when it asks for none.
 pub const DEFAULT_POLICY: &str = "deskgrid";
+/// The policy of jobs with a deadline that ask for none.
+pub const PROMISING_POLICY: &str = "PROMISE";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The longest job name, in bytes.
@@ -123,6 +125,8 @@ pub struct Rules {
     pub checkpoint: bool,
     /// What its hosts must offer.
     pub needs: Needs,
+    /// How long after its submission every task is to be done; the job is taken only if that can be promised.
+    pub deadline: Option<Span>,
 }
 
 /// What a host must offer to the tasks of a job.
@@ -161,6 +165,7 @@ impl Default for Rules {
             estimate: None,
             checkpoint: false,
             needs: Needs::default(),
+            deadline: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Array, Dur, Limit, Pair};
+use super::value::{Array, Deadline, Dur, Limit, Pair};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
@@ -25,6 +25,8 @@ Examples:
     deskgrid job fetch last --into results
   A long task that saves its state (see the README) and loses at most half a minute with its PC:
     deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
+  A bag that is of use only if it is done in two hours; ask first, submit nothing:
+    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -106,6 +108,10 @@ pub(crate) struct JobArgs {
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
+    /// Take the job only if all of it can be expected to be done by then: a date, or so long from now; else exit code 5, and
+    /// what could be promised
+    #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
+    pub deadline: Option<Deadline>,
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
@@ -150,6 +156,7 @@ impl JobArgs {
             priority: self.priority.or(file.priority),
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
+            deadline: self.deadline.or(file.deadline),
             checkpoint: self.checkpoint.or(file.checkpoint),
             confinement: self.confinement.or(file.confinement),
             network: self.network || file.network,

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
-use common::job::{Capture, CommandSpec, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, Rules, Work};
+use common::job::{
+    Capture, CommandSpec, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, PROMISING_POLICY, Rules, Work,
+};
 use common::path::PortablePath;
 use common::template::{PLACEHOLDERS, Template};
 use common::{IdSet, TaskSet};
@@ -12,6 +14,7 @@ use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::Dur;
+use crate::output::when;
 
 /// A job that makes sense, as far as can be said without the master.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,6 +145,7 @@ fn neutral(text: &str) -> String {
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given)?,
+        None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
     Ok(Rules {
@@ -154,6 +158,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         estimate: args.estimate.map(Dur::span),
         checkpoint: args.checkpoint.is_some(),
         needs: Needs { confinement: args.confinement, network: args.network },
+        deadline: args.deadline.map(|deadline| deadline.from(when::now())),
     })
 }
 
