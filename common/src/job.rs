@@ -13,6 +13,8 @@ use crate::time::Span;
 
 /// The name of the policy that a job gets when it asks for none.
 pub const DEFAULT_POLICY: &str = "deskgrid";
+/// The policy of jobs with a deadline that ask for none.
+pub const PROMISING_POLICY: &str = "PROMISE";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The most results of a task that a job may want to agree.
@@ -127,6 +129,8 @@ pub struct Rules {
     pub needs: Needs,
     /// How many results of a task must agree.
     pub quorum: Quorum,
+    /// How long after its submission every task is to be done; the job is taken only if that can be promised.
+    pub deadline: Option<Span>,
 }
 
 /// How many results of a task must agree before it is done, and when two do.
@@ -238,6 +242,7 @@ impl Default for Rules {
             checkpoint: false,
             needs: Needs::default(),
             quorum: Quorum::default(),
+            deadline: None,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::checkpoint::Saved;
 use crate::content::BlobRef;
 use crate::host::HostFacts;
 use crate::ids::{AttemptId, HostId, JobId, TaskId};
+use crate::idset::IdSet;
 use crate::path::PortablePath;
 use crate::time::{Span, Time};
 use crate::token::Role;
@@ -215,6 +216,43 @@ pub struct Forecast {
     pub finish: Time,
     /// The earliest and the latest time between which it lies with a chance of 80 %, where that can be said.
     pub interval: Option<(Time, Time)>,
+}
+
+/// What a job with a deadline is promised when it is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PromiseView {
+    /// When its last task is to be done.
+    pub deadline: Time,
+    /// When it should be done.
+    pub finish: Time,
+    /// The probability that the deadline is kept, by how earlier promises were.
+    pub probability: f64,
+    /// Whether nothing is known yet of how good its user's estimates are, so that it is taken to find out.
+    pub probation: bool,
+    /// How good they were, for this program, where some can be compared with what tasks took.
+    pub estimates: Option<QualityView>,
+}
+
+/// How good a user's estimates were.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct QualityView {
+    /// Tasks that were compared.
+    pub tasks: u64,
+    /// What tasks took by what was estimated: the median, and the ends of the middle 80 %.
+    pub ratio: (f64, f64, f64),
+    /// The smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.
+    pub qoe: f64,
+}
+
+/// Why a job with a deadline is not taken, and what would be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterView {
+    /// Why not.
+    pub why: String,
+    /// The earliest deadline that could be promised now, as a time and as a span from now, where there is one.
+    pub earliest: Option<(Time, Span)>,
+    /// The most of its tasks that could be done by its deadline without the others.
+    pub fits: IdSet,
 }
 
 /// A task with its attempts.

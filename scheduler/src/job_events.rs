@@ -30,7 +30,7 @@ impl Scheduler {
             Err(why) => return fx.push(Effect::JobRefused { job: id, why }),
             Ok(policy) => policy,
         };
-        let (told, victims) = self.decide(&bag, &policy);
+        let (told, victims) = self.decide(&bag, &policy, self.now);
         match told {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),
             Ok(offer) => {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use common::{AttemptId, HostId, JobId, Span};
+use common::{AttemptId, HostId, JobId, Span, Time};
 
 use crate::effect::{Effect, EndReason, Offer, Refused};
 use crate::event::Bag;
@@ -32,16 +32,21 @@ impl Victim {
 
 impl Scheduler {
     /// What a bag that makes sense is told, and who is killed for it. Some are killed even if it is refused.
-    pub(crate) fn decide(&self, bag: &Bag, policy: &Policy) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
+    pub(crate) fn decide(
+        &self,
+        bag: &Bag,
+        policy: &Policy,
+        now: Time,
+    ) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
         if bag.terms.deadline.is_none() {
             return (Ok(None), Vec::new());
         }
         let (mut doomed, spare): (Vec<Victim>, Vec<Victim>) =
-            self.victims().into_iter().partition(|victim| victim.when == When::Always);
+            self.victims(now).into_iter().partition(|victim| victim.when == When::Always);
         let always = doomed.len();
         let told = |doomed: &[Victim]| {
             let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
-            self.consider(bag, policy, self.now, &without)
+            self.consider(bag, policy, now, &without)
         };
         let first = told(&doomed);
         if spare.is_empty() || !matches!(first, Err(Refused::TooLate { .. })) {
@@ -67,7 +72,7 @@ impl Scheduler {
     }
 
     /// Attempts of promised jobs that may be killed now, the one that is farthest beyond its estimate first.
-    fn victims(&self) -> Vec<Victim> {
+    fn victims(&self, now: Time) -> Vec<Victim> {
         let policed = |job: &&Job| job.promise.is_some() && job.policy.limits.policing().rule != Rule::Off;
         let mut victims = Vec::new();
         for job in self.jobs.table.values().filter(policed) {
@@ -78,8 +83,8 @@ impl Scheduler {
                 let (Some((host, load)), Some(estimate)) = (load, job.estimate(copy.attempt.task.index)) else {
                     continue;
                 };
-                let elapsed = elapsed_s(host, load, self.settings.start_cost, self.now);
-                if policing.condemns(copy.attempt, self.now, estimate.secs(), elapsed) {
+                let elapsed = elapsed_s(host, load, self.settings.start_cost, now);
+                if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
                     let (host, attempt, elapsed) = (copy.host, copy.attempt, Span::from_secs_f64(elapsed));
                     victims.push(Victim { host, attempt, estimate, elapsed, when: policing.when });
                 }

@@ -76,6 +76,17 @@ impl Scheduler {
         self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
     }
 
+    /// What a bag would be told that was submitted now: as [`Self::offer`], but it may kill. Nothing enters, and nobody is
+    /// killed.
+    ///
+    /// # Errors
+    /// Says why it would not be let in.
+    pub fn would_admit(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
+        let policy = policy(&bag.rules.policy).ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        policy.admission.admit(policy.name, bag)?;
+        self.decide(bag, &policy, now.max(self.now)).0
+    }
+
     /// Where and when the tasks of a bag that came now would run, in the order of the calendar; its deadline does not
     /// matter.
     ///

@@ -7,7 +7,7 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Agree, Array, Dur, Limit, Pair};
+use super::value::{Agree, Array, Deadline, Dur, Limit, Pair};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
@@ -27,6 +27,8 @@ Examples:
     deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
   Results that two hosts of different owners agree on, numbers in them to six digits:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}
+  A bag that is of use only if it is done in two hours; ask first, submit nothing:
+    deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -108,6 +110,10 @@ pub(crate) struct JobArgs {
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
+    /// Take the job only if all of it can be expected to be done by then: a date, or so long from now; else exit code 5, and
+    /// what could be promised
+    #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
+    pub deadline: Option<Deadline>,
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
@@ -161,6 +167,7 @@ impl JobArgs {
             priority: self.priority.or(file.priority),
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
+            deadline: self.deadline.or(file.deadline),
             checkpoint: self.checkpoint.or(file.checkpoint),
             quorum: self.quorum.or(file.quorum),
             adaptive: self.adaptive || file.adaptive,

@@ -84,6 +84,37 @@ impl FromStr for When {
     }
 }
 
+/// When something is to be done: at a point in time, or so long from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Deadline {
+    /// Then.
+    At(Time),
+    /// So long from now.
+    In(Duration),
+}
+
+impl Deadline {
+    /// How long that is from `now`; nothing where it is past.
+    pub(crate) fn from(self, now: Time) -> Span {
+        match self {
+            Deadline::At(time) => time.since(now),
+            Deadline::In(duration) => duration.into(),
+        }
+    }
+}
+
+impl FromStr for Deadline {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s.parse() {
+            Ok(When::At(time)) => Ok(Deadline::At(time)),
+            Ok(When::Ago(duration)) => Ok(Deadline::In(duration)),
+            Err(_) => Err(format!("`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration such as 2h")),
+        }
+    }
+}
+
 impl From<OneJob> for Selector {
     fn from(job: OneJob) -> Selector {
         match job {
@@ -169,7 +200,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Agree, Dur, Limit, Array, Pair);
+from_text!(Agree, Dur, Limit, Array, Pair, Deadline);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -202,6 +233,16 @@ mod tests {
         assert_eq!(s("2023-11-14T22:13:20+01:00"), Ok(1_699_996_400));
         assert_eq!(s("1h"), Ok(1_699_996_400));
         assert!(s("yesterday").unwrap_err().contains("2026-03-01T09:30:00Z"));
+    }
+
+    #[test]
+    fn deadlines_are_of_the_calendar_or_from_now() {
+        let now = Time(1_700_000_000_000_000);
+        let s = |text: &str| text.parse::<Deadline>().map(|deadline| deadline.from(now));
+        assert_eq!(s("2h"), Ok(Span::from_secs(7_200)));
+        assert_eq!(s("2023-11-14T22:14:20Z"), Ok(Span::from_secs(60)));
+        assert_eq!(s("2023-11-14"), Ok(Span::ZERO));
+        assert!(s("soon").unwrap_err().contains("such as 2h"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `deskgrid submit`.
 
-use common::view::Forecast;
+use common::view::{CounterView, Forecast, PromiseView, QualityView};
 use common::wire::client::Reply;
 use common::{JobId, RequestId};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::job::{counted, wait_for};
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Predicted, Submitted};
+use crate::output::json::{Counter, Predicted, Promise, Submitted};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
@@ -27,8 +27,13 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
-    match submit(&session, &plan, id, args.dry_run).await {
-        Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, &failure),
+    let answered = match submit(&session, &plan, id, args.dry_run).await {
+        Ok(Err(counter)) => return refused(context, tasks, args.dry_run, &not_promised(&counter), Some(&counter)),
+        Ok(Ok(taken)) => Ok(taken),
+        Err(failure) => Err(failure),
+    };
+    match answered {
+        Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, args.dry_run, &failure, None),
         Err(failure) if failure.code == "unreachable" => {
             // The answer may have been lost, and not the submission.
             let hint =
@@ -36,8 +41,8 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(Failure { hint, ..failure })
         }
         Err(failure) => Err(failure),
-        Ok((None, document, _)) => dry(context, &document, &name),
-        Ok((Some(job), document, _)) if args.wait || args.progress => {
+        Ok(Taken { job: None, document, promise, .. }) => dry(context, &document, &name, promise.as_ref()),
+        Ok(Taken { job: Some(job), document, .. }) if args.wait || args.progress => {
             if context.out.mode() == OutputMode::Cli {
                 note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
             }
@@ -47,11 +52,12 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
             Ok(ended.exit())
         }
-        Ok((Some(job), document, forecast)) => {
+        Ok(Taken { job: Some(job), document, forecast, promise }) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
             let finish = forecast
                 .map_or_else(String::new, |f| format!("; to be finished {}", when::relative(f.finish, when::now())));
-            let text = || format!("job {job}: {name}, {}{again}{finish}\n", counted(tasks));
+            let promised = promise.as_ref().map_or_else(String::new, promised);
+            let text = || format!("job {job}: {name}, {}{again}{finish}{promised}\n", counted(tasks));
             context.out.show(&document, text, || vec![job.to_string()])?;
             session.close().await;
             Ok(Exit::Well)
@@ -59,14 +65,25 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     }
 }
 
+/// A submission that the master takes.
+struct Taken {
+    /// None of a dry run.
+    job: Option<JobId>,
+    document: Submitted,
+    forecast: Option<Forecast>,
+    promise: Option<PromiseView>,
+}
+
 async fn submit(
     session: &Session,
     plan: &Plan,
     id: RequestId,
     dry_run: bool,
-) -> Result<(Option<JobId>, Submitted, Option<Forecast>), Failure> {
-    let Reply::Submitted { job, tasks, again, predicted } = send(session.client(), plan, id, dry_run).await? else {
-        return Err(link::client::unexpected(None).into());
+) -> Result<Result<Taken, CounterView>, Failure> {
+    let (job, tasks, again, predicted, promise) = match send(session.client(), plan, id, dry_run).await? {
+        Reply::Submitted { job, tasks, again, predicted, promise } => (job, tasks, again, predicted, promise),
+        Reply::NotPromised(counter) => return Ok(Err(*counter)),
+        other => return Err(link::client::unexpected(Some(&other)).into()),
     };
     let document = Submitted {
         job: job.map(|job| job.0),
@@ -75,20 +92,53 @@ async fn submit(
         again,
         dry_run,
         refused_because: None,
+        promise: promise.as_ref().map(Promise::from),
+        counter: None,
         predicted: predicted.as_ref().map(Predicted::from),
         info: None,
     };
-    Ok((job, document, predicted))
+    Ok(Ok(Taken { job, document, forecast: predicted, promise }))
 }
 
-fn dry(context: &Context, document: &Submitted, name: &str) -> Result<Exit, Failure> {
-    let text = || format!("dry run: {name} would be submitted with {}\n", counted(document.tasks));
+fn dry(context: &Context, document: &Submitted, name: &str, promise: Option<&PromiseView>) -> Result<Exit, Failure> {
+    let promised = promise.map_or_else(String::new, |view| {
+        format!("; to be finished {}{}", when::relative(view.finish, when::now()), promised(view))
+    });
+    let text = || format!("dry run: {name} would be submitted with {}{promised}\n", counted(document.tasks));
     context.out.show(document, text, Vec::new)?;
     Ok(Exit::Well)
 }
 
+/// What is said of a promise, behind the time at which the job should be finished.
+fn promised(view: &PromiseView) -> String {
+    let why = if view.probation { ", on probation: nothing is known of your estimates yet" } else { "" };
+    let quality = view.estimates.map_or_else(String::new, |QualityView { ratio: (ratio, low, high), .. }| {
+        format!("; your tasks took {ratio:.2} of what you estimated, mostly {low:.2} to {high:.2}")
+    });
+    format!(", by its deadline with a probability of {:.0} %{why}{quality}", 100.0 * view.probability)
+}
+
+/// The refusal of a job whose deadline cannot be promised, with what could be.
+fn not_promised(counter: &CounterView) -> Failure {
+    let mut hint = Vec::new();
+    if let Some((_, span)) = counter.earliest {
+        hint.push(format!("--deadline {}s for all of it", span.secs().ceil()));
+    }
+    if !counter.fits.is_empty() {
+        hint.push(format!("only the tasks {} by this deadline", counter.fits));
+    }
+    let hint = if hint.is_empty() { "--estimate, or ask again later".to_owned() } else { hint.join(", or ") };
+    Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
+}
+
 /// A job that is not admitted is an answer: scripts get it in the shape of a submission.
-fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Failure> {
+fn refused(
+    context: &Context,
+    tasks: u64,
+    dry_run: bool,
+    failure: &Failure,
+    counter: Option<&CounterView>,
+) -> Result<Exit, Failure> {
     if context.out.mode() != OutputMode::Json {
         return Err(failure.clone());
     }
@@ -97,8 +147,10 @@ fn refused(context: &Context, tasks: u64, failure: &Failure) -> Result<Exit, Fai
         tasks,
         accepted: false,
         again: false,
-        dry_run: false,
-        refused_because: Some(failure.what.clone()),
+        dry_run,
+        refused_because: Some(counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone())),
+        promise: None,
+        counter: counter.map(Counter::from),
         predicted: None,
         info: None,
     };

@@ -4,7 +4,8 @@
 
 use common::checkpoint::Saved;
 use common::view::{
-    AttemptView, DuplicateView, ExplainView, Forecast, HostView, JobView, TaskCounts, TaskState, TaskView, TokenView,
+    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, QualityView,
+    TaskCounts, TaskState, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
@@ -128,12 +129,71 @@ pub(crate) struct Submitted {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_because: Option<String>,
+    /// What is promised.
+    #[serde(flatten)]
+    pub promise: Option<Promise>,
+    /// What could be promised instead.
+    #[serde(flatten)]
+    pub counter: Option<Counter>,
     /// When it is expected to be finished.
     #[serde(flatten)]
     pub predicted: Option<Predicted>,
     /// The job after it was waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<Job>,
+}
+
+/// What a job with a deadline is promised.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Promise {
+    deadline: String,
+    promised_finish: String,
+    probability: f64,
+    probation: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimates: Option<Estimates>,
+}
+
+/// How good the user's estimates were.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Estimates {
+    tasks: u64,
+    ratio: f64,
+    ratio_low: f64,
+    ratio_high: f64,
+    qoe: f64,
+}
+
+impl From<&PromiseView> for Promise {
+    fn from(view: &PromiseView) -> Self {
+        let (deadline, promised_finish) = (iso(view.deadline), iso(view.finish));
+        let estimates = view.estimates.map(|QualityView { tasks, ratio: (ratio, ratio_low, ratio_high), qoe }| {
+            Estimates { tasks, ratio, ratio_low, ratio_high, qoe }
+        });
+        Promise { deadline, promised_finish, probability: view.probability, probation: view.probation, estimates }
+    }
+}
+
+/// What could be promised instead of what was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Counter {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earliest_deadline: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earliest_deadline_s: Option<f64>,
+    fits: String,
+    fits_tasks: u64,
+}
+
+impl From<&CounterView> for Counter {
+    fn from(view: &CounterView) -> Self {
+        Counter {
+            earliest_deadline: view.earliest.map(|(at, _)| iso(at)),
+            earliest_deadline_s: view.earliest.map(|(_, span)| span.secs()),
+            fits: view.fits.to_string(),
+            fits_tasks: view.fits.len(),
+        }
+    }
 }
 
 /// A task with its attempts.
@@ -534,6 +594,8 @@ mod tests {
             again: false,
             dry_run: false,
             refused_because: None,
+            promise: None,
+            counter: None,
             predicted: None,
             info: None,
         };

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::job::{
-    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, Quorum, Rules, Work,
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, PROMISING_POLICY, Quorum, Rules,
+    Work,
 };
 use common::path::PortablePath;
 use common::template::{PLACEHOLDERS, Template};
@@ -14,6 +15,7 @@ use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::Dur;
+use crate::output::when;
 
 /// A job that makes sense, as far as can be said without the master.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +146,7 @@ fn neutral(text: &str) -> String {
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given)?,
+        None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
     Ok(Rules {
@@ -161,6 +164,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
             adaptive: args.adaptive,
             compare: args.compare.map_or(Compare::Bytes, |how| how.0),
         },
+        deadline: args.deadline.map(|deadline| deadline.from(when::now())),
     })
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn send(client: &Client, plan: &Plan, id: RequestId, dry_run: b
     let spec = if dry_run { plan.spec_without_files() } else { with_files(client, plan).await? };
     let request = Request::Submit { id, spec: submission(client, spec).await?, dry_run };
     match client.ask(&request).await?.pop() {
-        Some(reply @ Reply::Submitted { .. }) => Ok(reply),
+        Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),
     }
 }

@@ -12,8 +12,8 @@ use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
-    AvailabilityView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, TaskState, TaskView, TokenView,
-    Undecided,
+    AvailabilityView, CounterView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, PromiseView,
+    TaskState, TaskView, TokenView, Undecided,
 };
 
 /// What a client asks for.
@@ -21,7 +21,7 @@ use crate::view::{
 pub enum Request {
     /// First request of every connection. Answered by [`Reply::Welcome`].
     Hello(Versions),
-    /// Answered by [`Reply::Submitted`].
+    /// Answered by [`Reply::Submitted`], or by [`Reply::NotPromised`].
     Submit {
         /// Chosen by the client, kept over its repeats.
         id: RequestId,
@@ -232,6 +232,8 @@ pub enum Reply {
         again: bool,
         /// When it would be finished, where that can be said.
         predicted: Option<Forecast>,
+        /// What it is promised, where it has a deadline.
+        promise: Option<PromiseView>,
     },
     /// Some of the jobs; more may follow.
     Jobs(Vec<JobView>),
@@ -257,6 +259,8 @@ pub enum Reply {
     Identities(Vec<IdentityView>),
     /// Some of the audit log; more may follow.
     Audit(Vec<AuditView>),
+    /// The job's deadline cannot be promised; nothing was submitted.
+    NotPromised(Box<CounterView>),
 }
 
 /// How people may name a host: its name, or `host-N`.

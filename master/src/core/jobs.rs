@@ -8,11 +8,16 @@ use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::Work;
-use common::view::{AttemptState, ExplainView, Forecast, JobState, JobView, TaskCounts, TaskState};
+use common::view::{
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, PromiseView, QualityView, TaskCounts,
+    TaskState,
+};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
-use scheduler::event::Bag;
+use scheduler::effect::{Offer, Refused};
+use scheduler::estimates::{Estimator, Quality};
+use scheduler::event::{Bag, Terms};
 
 use super::Core;
 use crate::store::{JobRow, NewJob, Requested, StoreError};
@@ -40,6 +45,8 @@ pub(crate) struct Submitted {
     pub(crate) again: bool,
     /// When it would be done.
     pub(crate) predicted: Option<Forecast>,
+    /// What it is promised, where it has a deadline; or why it is not taken, and what would be.
+    pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
 }
 
 /// A submission that was not taken.
@@ -76,6 +83,18 @@ impl Job {
     }
 }
 
+/// What of a job concerns the scheduler.
+fn bag(spec: &JobSpec, user: &str, submitted: Time) -> Bag {
+    let program = match &spec.work {
+        Work::Noop => "noop",
+        Work::Command(command) => command.argv.first().map_or("", |program| program.as_str()),
+    };
+    let estimator = Estimator { user: user.to_owned(), program: program.to_owned() };
+    let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
+    let terms = Terms { deadline, estimates: Vec::new(), estimator };
+    Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone(), terms }
+}
+
 fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
@@ -103,7 +122,7 @@ impl Core {
                 let what = format!("request {request} was used by somebody else");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             } else if before == body_hash {
-                Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job) })
+                Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job), promise: Ok(None) })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
@@ -112,19 +131,44 @@ impl Core {
         if let Some(refusal) = self.missing_content(&spec) {
             return Ok(Err(refusal));
         }
-        if dry_run {
-            return Ok(Ok(Submitted { job: None, again: false, predicted: None }));
+        let bag = bag(&spec, user, self.now);
+        let promise = self.promise(&bag);
+        if dry_run || promise.is_err() {
+            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
-        let bag = Bag::new(spec.tasks.ids.clone(), spec.rules.clone());
         self.enter(job, Job::new(spec, user.to_owned(), body.len() as u64, self.now));
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job) }))
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise }))
+    }
+
+    /// How good somebody's estimates were.
+    fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
+        let Quality { tasks, ratio, qoe } = self.scheduler.estimates().source(estimator)?.quality();
+        Some(QualityView { tasks, ratio: ratio?, qoe: qoe? })
+    }
+
+    /// What the bag will be promised when it is submitted now, if it has a deadline.
+    fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
+        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
+        let estimates = self.quality(&bag.terms.estimator);
+        let view = |offer: Offer| {
+            let Offer { finish, probability, probation } = offer;
+            PromiseView { deadline, finish, probability, probation, estimates }
+        };
+        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
+            let why = refused.to_string();
+            let (earliest, fits) = match refused {
+                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
+                _ => (None, IdSet::new()),
+            };
+            Box::new(CounterView { why, earliest, fits })
+        })
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.
@@ -188,7 +232,7 @@ impl Core {
     fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let bag = Bag::new(restored.spec.tasks.ids.clone(), restored.spec.rules.clone());
+        let bag = bag(&restored.spec, &view.user, view.submitted);
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{OperationError, backup, check, restore};
 use crate::authority::Authority;
-use crate::store::{NewJob, Redeemed, Writer};
+use crate::store::{NewJob, NewToken, Redeemed, Writer};
 
 /// A master's state directory, as a master that was stopped leaves it.
 struct Place {
@@ -30,7 +30,9 @@ impl Place {
         BlobStore::open(&home.join("content")).unwrap().add_reader(&b"nobody's"[..]).unwrap();
         Authority::open(&home, Uuid::nil(), std::time::Duration::from_secs(86_400)).unwrap();
         store.begin(Time(5)).unwrap();
-        store.add_token([7; 32], Role::Worker, "floor 3", 2, Time(u64::MAX >> 2)).unwrap();
+        let (secret_hash, expires) = ([7; 32], Time(u64::MAX >> 2));
+        let token = NewToken { secret_hash, role: Role::Worker, name: "floor 3", uses: 2, expires, approval: false };
+        store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);
         store.commit().unwrap();
         fs::write(home.join("lock"), "").unwrap();

@@ -168,7 +168,10 @@ impl Asker {
         let submitted =
             self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
         let (job, again, predicted) = (submitted.job, submitted.again, submitted.predicted);
-        Ok(Reply::Submitted { job, tasks, again, predicted })
+        Ok(match submitted.promise {
+            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise },
+            Err(counter) => Reply::NotPromised(counter),
+        })
     }
 
     /// Whether the spec of a job may be of this size.

@@ -11,7 +11,7 @@ use common::view::{AttemptState, JobState, TaskCounts, TaskState};
 use common::{HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
 
 use super::tests::{attempt, completion};
-use super::{JobRow, NewAttempt, NewJob, Writer};
+use super::{JobRow, NewAttempt, NewJob, NewToken, Writer};
 
 const DAY: u64 = 86_400_000_000;
 /// So long settled jobs are kept, and how hosts were available.
@@ -98,8 +98,9 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
         let midnight = Time(day * DAY);
         (0..JOBS).for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
         (1..=HOSTS).for_each(|host| record_day(&mut store, HostId(host), midnight));
-        let secret = [day as u8; 32];
-        store.add_token(secret, Role::Worker, "a day's", 1, midnight + Span(DAY)).unwrap();
+        let (secret_hash, expires) = ([day as u8; 32], midnight + Span(DAY));
+        let token = NewToken { secret_hash, role: Role::Worker, name: "a day's", uses: 1, expires, approval: false };
+        store.add_token(&token).unwrap();
         if let Some(keep) = keep {
             let then = Time(midnight.0.saturating_sub(keep));
             // What the core does in its sweep.

@@ -1,7 +1,7 @@
 //! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are made from it.
 
 use common::Span;
-use common::job::DEFAULT_POLICY;
+use common::job::{DEFAULT_POLICY, PROMISING_POLICY};
 
 use super::admission::{Reckoning, Stacking};
 use super::placement::{ExclPred, ExclS, PriCrWait};
@@ -123,7 +123,7 @@ static CATALOGUE: &[Policy] = &[
         ..BASE
     },
     Policy {
-        name: "PROMISE",
+        name: PROMISING_POLICY,
         source: "deskgrid: the calendar of Wozniak et al. with corrected estimates",
         summary: "Deadlines are promised by estimates corrected by how good each user's were, hosts and owners as they \
                   are expected; longest tasks first.",

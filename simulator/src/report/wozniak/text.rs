@@ -189,8 +189,8 @@ fn ours(out: &mut String, table: &Table) {
     line(
         out,
         "Load 1, deadlines of 1.1 times the longest run time and 2 mean ones, N = 32. Nobody is killed but in the last row. \
-         `CORRECTED` takes the median of what each user's finished tasks took by what was estimated, and multiplies new \
-         estimates with it, never beyond the longest task ever seen; PROMISE stacks the longest tasks first besides, and \
+         `CORRECTED` takes what each user's finished tasks usually took by what was estimated (the 57 % quantile), and \
+         multiplies new estimates with it, never far beyond the longest task ever seen; PROMISE stacks the longest tasks first besides, and \
          takes a first bag of an unknown user on probation.\n",
     );
     let ways = [

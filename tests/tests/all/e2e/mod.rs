@@ -4,6 +4,7 @@ mod availability;
 mod checkpoints;
 mod confinement;
 mod control;
+mod deadlines;
 mod demo;
 mod errors;
 mod files;

@@ -12,8 +12,9 @@ use common::job::{
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, AvailabilityView, Belief, DuplicateView, ExplainView, FileView, Forecast, HostState,
-    HostView, JobState, JobView, OutputView, TaskCounts, TaskState, TaskView, TokenView, Undecided,
+    AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, ExplainView, FileView, Forecast,
+    HostState, HostView, JobState, JobView, OutputView, PromiseView, QualityView, TaskCounts, TaskState, TaskView,
+    TokenView, Undecided,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -49,12 +50,18 @@ variants!(REQUESTS, request_name: Request {
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit,
+    Undecided, Identities, Audit, NotPromised,
 });
 
 fn forecast() -> Forecast {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
     Forecast { finish: at(3_000_000), interval: Some((at(2_000_000), at(5_000_000))) }
+}
+
+fn promise() -> PromiseView {
+    let at = |s: u64| Time(1_700_000_000_000_000 + s);
+    let estimates = Some(QualityView { tasks: 90, ratio: (0.75, 0.5, 1.5), qoe: 0.4 });
+    PromiseView { deadline: at(9_000_000), finish: at(3_000_000), probability: 0.75, probation: true, estimates }
 }
 
 fn refusal() -> Refusal {
@@ -281,6 +288,7 @@ fn spec() -> JobSpec {
         estimate: Some(Span(30_000_000)),
         needs: Needs { confinement: Some(Confinement::Account), network: true },
         quorum: Quorum { size: 2, adaptive: true, compare: Compare::Floats(Tolerance::new(1e-6).expect("a part")) },
+        deadline: Some(Span(7_200_000_000)),
     };
     let tasks = TaskSet { ids: IdSet::from_range(1, 2), items: vec!["a".into(), "b".into()] };
     JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
@@ -441,7 +449,13 @@ pub(super) fn replies() -> Vec<Reply> {
             now: Time(1_700_000_000_000_000),
         },
         Reply::Refused(refusal()),
-        Reply::Submitted { job: Some(JobId(7)), tasks: 1_000_000, again: true, predicted: Some(forecast()) },
+        Reply::Submitted {
+            job: Some(JobId(7)),
+            tasks: 1_000_000,
+            again: true,
+            predicted: Some(forecast()),
+            promise: Some(promise()),
+        },
         Reply::Jobs(vec![job_view()]),
         Reply::Tasks(vec![task_view()]),
         Reply::Outputs(vec![output_view()]),
@@ -456,6 +470,11 @@ pub(super) fn replies() -> Vec<Reply> {
             [IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked].map(identity_view).into(),
         ),
         Reply::Audit(vec![audit_view()]),
+        Reply::NotPromised(Box::new(CounterView {
+            why: "its deadline cannot be kept".into(),
+            earliest: Some((Time(1_700_000_060_000_000), Span(60_000_000))),
+            fits: ids(),
+        })),
     ]
 }
 
