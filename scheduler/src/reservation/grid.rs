@@ -20,13 +20,7 @@ pub struct Grid {
 impl Grid {
     /// The law on `n` equal steps (at least one) over its support: each point has what lies in the step up to it.
     pub fn of(law: &impl RunTimes, n: usize) -> Self {
-        let (low, high) = law.support();
-        Self::between(law, low, high, n)
-    }
-
-    /// The law on `n` equal steps from `low` on; nothing may lie beyond `high`.
-    pub fn between(law: &impl RunTimes, low: f64, high: f64, n: usize) -> Self {
-        let n = n.max(1);
+        let ((low, high), n) = (law.support(), n.max(1));
         let step = (high - low) / n as f64;
         let at = |i: usize| if i == n { 1.0 } else { law.cdf(low + i as f64 * step) };
         let parts = std::iter::once(0.0).chain((1..=n).map(|i| (at(i) - at(i - 1)).max(0.0)));
@@ -105,7 +99,8 @@ impl Grid {
         let time = (1.0 - zeta) * self.time(next) - zeta * spent;
         // A point on the threshold costs the same either way, so rounding does not matter.
         let point = ((time - self.low) / self.step + 1e-9).floor();
-        if point <= done as f64 { done } else { (point as usize).min(next) }
+        // Also where all points are one, and there is no number of steps.
+        (point.max(done as f64) as usize).min(next)
     }
 
     /// The expected cost of limits at these points, in ascending order, the last point among them; `zeta` is the rate of
