@@ -35,6 +35,8 @@ pub struct Config {
     pub availability_days: u32,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
+    /// So many bytes of the master's disk are never given to new work; a quarter of them is held by a file.
+    pub reserve_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
 }
@@ -97,6 +99,7 @@ impl Default for Config {
             content_grace: seconds(60 * 60),
             availability_days: 90,
             max_blob_bytes: 64 << 30,
+            reserve_bytes: 64 << 20,
             record: None,
         }
     }

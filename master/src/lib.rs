@@ -8,6 +8,7 @@ mod clock;
 mod config;
 mod core;
 mod http;
+mod room;
 mod run;
 mod sessions;
 mod store;

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::authority::Authority;
 use crate::clock::Clock;
 use crate::core::{self, Handle};
+use crate::room::Room;
 use crate::store::{Reader, Writer};
 use crate::{Config, MasterError, http, sessions, sweep};
 
@@ -27,6 +28,7 @@ pub(crate) struct State {
     pub(crate) core: Handle,
     pub(crate) reader: Reader,
     pub(crate) blobs: BlobStore,
+    pub(crate) room: Arc<Room>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
     pub(crate) metrics: PrometheusHandle,
@@ -42,6 +44,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
     let _lock = lock(&home)?;
     let clock = Clock::start();
+    let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
     let mut store = Writer::open(&home)?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     let seed: [u8; 32] = store.meta("quic seed", rand::random)?;
@@ -59,9 +62,9 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
-    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone())?;
+    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), room.clone())?;
     let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
-    let state = Arc::new(State { config, core, reader, blobs, authority, ca_key_hash, metrics });
+    let state = Arc::new(State { config, core, reader, blobs, room, authority, ca_key_hash, metrics });
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();

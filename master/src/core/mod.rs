@@ -15,6 +15,7 @@ mod record;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::room::Room;
 use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 use record::Recorder;
@@ -64,6 +66,7 @@ pub(crate) struct Core {
     scheduler: Scheduler,
     incarnation: Incarnation,
     blobs: BlobStore,
+    room: Arc<Room>,
     jobs: BTreeMap<JobId, jobs::Job>,
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
@@ -126,6 +129,7 @@ pub(crate) fn start(
     mut store: Writer,
     config: &Config,
     blobs: BlobStore,
+    room: Arc<Room>,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
     let incarnation = store.next_incarnation()?;
     let settings = Settings {
@@ -148,6 +152,7 @@ pub(crate) fn start(
         scheduler: Scheduler::new(settings, incarnation),
         incarnation,
         blobs,
+        room,
         jobs: BTreeMap::new(),
         hosts: BTreeMap::new(),
         mail: BTreeMap::new(),
@@ -167,13 +172,21 @@ pub(crate) fn start(
     let (inbox, work) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
-        .spawn(move || core.run(&work))
+        .spawn(move || {
+            let ended = core.run(&work);
+            if ended.is_err() {
+                // A store that failed is not closed: closing it would copy into it what may never have reached the disk.
+                // What is durable is read again at the next start.
+                std::mem::forget(core);
+            }
+            ended
+        })
         .map_err(|e| MasterError::Core(e.to_string()))?;
     Ok((Handle { inbox, changed: changed_rx, settled: settled_rx }, incarnation, thread))
 }
 
 impl Core {
-    fn run(mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
+    fn run(&mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
         loop {
             let first = match work.recv_timeout(self.patience()) {
                 Ok(first) => Some(first),
@@ -181,8 +194,9 @@ impl Core {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             self.look_at_clock()?;
+            self.look_at_disk();
             for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
-                let answer = work(&mut self)?;
+                let answer = work(self)?;
                 self.answers.push(answer);
             }
             self.write_experience_if_due()?;
@@ -207,6 +221,13 @@ impl Core {
             self.step(Event::Tick)?;
         }
         Ok(())
+    }
+
+    /// Sees to it that what comes can be written down, also where others have filled the disk.
+    fn look_at_disk(&self) {
+        self.room.make_way(0);
+        self.room.extend_store();
+        self.room.tend();
     }
 
     /// One event, all its effects, and what follows from them.

@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use super::answers::{Asker, NoAnswer};
 use super::views::in_frames;
-use super::{accept, read_open, serve_content, within_deadline};
+use super::{Content, accept, read_open, serve_content, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -40,7 +40,7 @@ pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer
 async fn serve_stream(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
     match read_open(&mut channel).await? {
         Open::Request => serve_request(asker, channel).await,
-        open => serve_content(asker.state(), &asker.user, open, channel).await,
+        open => serve_content(asker.state(), &asker.user, Content::New, open, channel).await,
     }
 }
 

@@ -23,8 +23,6 @@ use crate::run::State;
 
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
-/// So much of the master's disk is never given to files.
-const RESERVE: u64 = 64 << 20;
 /// How many connections may be between their first packet and their certificate; beyond, addresses are verified first.
 const PENDING: usize = 200;
 
@@ -112,11 +110,26 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
 }
 
+/// What content is for: where room is scarce, results go before new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// A client's, for jobs to come.
+    New,
+    /// A worker's, of tasks that run or ran.
+    Result,
+}
+
 /// Serves a stream that carries content.
-async fn serve_content(state: &State, who: &str, open: Open, mut channel: Channel) -> Result<(), LinkError> {
+async fn serve_content(
+    state: &State,
+    who: &str,
+    what: Content,
+    open: Open,
+    mut channel: Channel,
+) -> Result<(), LinkError> {
     match open {
         Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
-        Open::Put(blob) => match refuse_blob(state, &blob) {
+        Open::Put(blob) => match refuse_blob(state, what, &blob) {
             None => content::serve_put(&state.blobs, channel, blob).await,
             Some(refusal) => {
                 tracing::warn!(who, size = blob.size, why = refusal.message, "content refused");
@@ -127,19 +140,16 @@ async fn serve_content(state: &State, who: &str, open: Open, mut channel: Channe
     }
 }
 
-/// Why a blob is not taken, if so. Large ones never are; while the disk is nearly full none is, so that what is going
-/// on can still be written down.
-fn refuse_blob(state: &State, blob: &BlobRef) -> Option<Refusal> {
+/// Why a blob is not taken, if so: it is too large, or there is no room for it.
+fn refuse_blob(state: &State, what: Content, blob: &BlobRef) -> Option<Refusal> {
     let most = state.config.max_blob_bytes;
     if blob.size > most {
         let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
         let hint = "split the file, or ask the admin to raise max_blob_bytes";
         return Some(Refusal::new(RefusalCode::Invalid, what, hint));
     }
-    // What cannot be asked is not taken for full.
-    let free = state.blobs.free_bytes().unwrap_or(u64::MAX);
-    (free.saturating_sub(RESERVE) < blob.size).then(|| {
-        let what = format!("the master's disk is nearly full ({free} bytes free)");
-        Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
-    })
+    match what {
+        Content::New => state.room.refuse_new(blob.size),
+        Content::Result => state.room.refuse_result(blob.size),
+    }
 }

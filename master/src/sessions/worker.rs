@@ -13,7 +13,7 @@ use quinn::{Connection, VarInt};
 use scheduler::Event;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::{accept, checkpoint, read_open, serve_content, stopped, within_deadline};
+use super::{Content, accept, checkpoint, read_open, serve_content, stopped, within_deadline};
 use crate::core::{Connected, SessionId};
 use crate::run::State;
 use crate::store::Peer;
@@ -58,7 +58,7 @@ impl Worker {
                 self.connection.close(VarInt::from_u32(0), why.as_bytes());
                 ended
             }
-            open => serve_content(&self.state, &self.peer.name, open, channel).await,
+            open => serve_content(&self.state, &self.peer.name, Content::Result, open, channel).await,
         }
     }
 }
