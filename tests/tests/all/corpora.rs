@@ -5,6 +5,10 @@
 #[allow(dead_code, unreachable_pub)]
 mod targets;
 
+#[path = "../../../fuzz/src/job_file.rs"]
+#[allow(unreachable_pub)]
+mod job_file;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -19,6 +23,10 @@ use targets::{TARGETS, Target};
 const DAMAGED: usize = 64;
 /// No input is kept that is longer than this, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
+
+fn all() -> impl Iterator<Item = Target> {
+    TARGETS.into_iter().chain([("job_file", job_file::job_file as fn(&[u8]))])
+}
 
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let dir = super::house::root().join("fuzz/corpus").join(target);
@@ -72,7 +80,7 @@ fn every(target: Target) {
 
 #[test]
 fn every_target_stands_its_kept_inputs_whole_and_damaged() {
-    for target in TARGETS {
+    for target in all() {
         every(target);
     }
 }
@@ -83,13 +91,13 @@ fn every_target_stands_random_bytes() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, b"thirty-two bytes that never vary");
     let mut runner = TestRunner::new_with_rng(config, rng);
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..300);
-    let all = runner.run(&bytes, |bytes| {
-        for (_, run) in TARGETS {
+    let done = runner.run(&bytes, |bytes| {
+        for (_, run) in all() {
             run(&bytes);
         }
         Ok(())
     });
-    all.unwrap();
+    done.unwrap();
 }
 
 /// The inputs that need no fuzzer: one of each message, and what each reader should take or refuse. With
