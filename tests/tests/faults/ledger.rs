@@ -23,6 +23,12 @@ struct Bag {
     finished: BTreeSet<String>,
 }
 
+impl Bag {
+    fn output(&self, task: u64) -> String {
+        format!("{task} {}", self.request)
+    }
+}
+
 /// Everything that was asked of a grid, and what it has promised.
 pub(crate) struct Ledger {
     /// In the command line of each task.
@@ -54,10 +60,20 @@ impl Ledger {
         self.bags.len() - 1
     }
 
+    /// The content of a bag's input file.
+    pub(crate) fn input(&self, bag: usize) -> String {
+        self.bags[bag].request.to_string()
+    }
+
+    /// What a task of a bag prints as its one line, and writes to its file.
+    pub(crate) fn output(&self, bag: usize, task: u64) -> String {
+        self.bags[bag].output(task)
+    }
+
     /// Starts to submit a bag, for the first time or again.
     pub(crate) fn submission(&self, grid: &Grid, bag: usize) -> Started {
         let Bag { request, tasks, .. } = &self.bags[bag];
-        let input = grid.file(&format!("input-{request}"), request.to_string());
+        let input = grid.file(&format!("input-{request}"), self.input(bag));
         let script = format!("sleep {}; echo $DESKGRID_TASK_ID $(cat in) > out; cat out; : {}", self.nap_s, self.mark);
         let (request, array) = (request.to_string(), format!("1-{tasks}"));
         let input = format!("{}:in", input.display());
@@ -168,11 +184,10 @@ fn finished_tasks(grid: &Grid, job: u64) -> BTreeSet<String> {
 #[track_caller]
 fn check_results(grid: &Grid, bag: &Bag) {
     let job = bag.job.expect("submitted").to_string();
-    let expected = |task: u64| format!("{task} {}", bag.request);
     let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0).stdout;
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
-    let mut all: Vec<String> = (1..=bag.tasks).map(expected).collect();
+    let mut all: Vec<String> = (1..=bag.tasks).map(|task| bag.output(task)).collect();
     all.sort_unstable();
     assert_eq!(lines, all, "one result of each task of job {job}");
     let into = grid.dir().join(format!("results-{job}"));
@@ -180,7 +195,7 @@ fn check_results(grid: &Grid, bag: &Bag) {
     for task in 1..=bag.tasks {
         let text = fs::read_to_string(into.join(if bag.tasks > 1 { format!("{task}/out") } else { "out".to_owned() }))
             .expect("a file for each task");
-        assert_eq!(text.trim(), expected(task), "job {job}");
+        assert_eq!(text.trim(), bag.output(task), "job {job}");
     }
     fs::remove_dir_all(into).expect("ours");
 }

@@ -80,17 +80,22 @@ impl Network {
     }
 }
 
-/// Work goes on while the cable is bad for a while; then everything that was promised is there.
-fn in_weather(rules: [&str; 2], lasts: Duration) {
+/// What the two ends of the cable do to packets, and for how many seconds.
+type Weather<'a> = ([&'a str; 2], u64);
+
+/// Work goes on while the cable is bad in one way after another; then everything that was promised is there.
+fn in_weather(all: &[Weather<'_>]) {
     let Some(network) = Network::new() else { return };
     let mut grid = network.grid();
     let mut ledger = Ledger::new(0.4);
-    ledger.submit(&grid, 2);
-    network.rule(rules);
-    ledger.submit(&grid, 2);
-    std::thread::sleep(if long() { lasts * 5 } else { lasts });
-    ledger.check(&grid);
-    network.heal();
+    for (rules, seconds) in all {
+        ledger.submit(&grid, 2);
+        network.rule(*rules);
+        ledger.submit(&grid, 2);
+        std::thread::sleep(Duration::from_secs(if long() { seconds * 5 } else { *seconds }));
+        ledger.check(&grid);
+        network.heal();
+    }
     ledger.submit(&grid, 2);
     ledger.settle(&grid);
     eventually("the far worker is there", Duration::from_secs(90), || {
@@ -100,36 +105,21 @@ fn in_weather(rules: [&str; 2], lasts: Duration) {
 }
 
 #[test]
-fn a_short_partition_harms_nobody() {
-    in_weather(["drop", "drop"], Duration::from_secs(2));
+fn partitions_shorter_and_longer_than_a_lease_lose_no_result() {
+    in_weather(&[(["drop", "drop"], 2), (["drop", "drop"], 7)]);
 }
 
 #[test]
-fn a_partition_longer_than_a_lease_loses_no_result() {
-    in_weather(["drop", "drop"], Duration::from_secs(7));
+fn a_worker_that_does_not_hear_or_is_not_heard_loses_no_result() {
+    in_weather(&[(["", "drop"], 5), (["drop", ""], 5)]);
 }
 
 #[test]
-fn a_worker_that_hears_but_is_not_heard_loses_no_result() {
-    in_weather(["", "drop"], Duration::from_secs(6));
-}
-
-#[test]
-fn a_worker_that_is_heard_but_does_not_hear_loses_no_result() {
-    in_weather(["drop", ""], Duration::from_secs(6));
-}
-
-#[test]
-fn a_third_of_all_packets_may_be_lost() {
+fn a_third_of_all_packets_may_be_lost_and_every_packet_may_come_twice() {
     let third = "numgen random mod 100 < 30 drop";
-    in_weather([third, third], Duration::from_secs(5));
-}
-
-#[test]
-fn every_packet_may_come_twice() {
     let [home, away] = CABLE;
     let twice = |to: &str| format!("dup to {to} device cable");
-    in_weather([&twice(away), &twice(home)], Duration::from_secs(3));
+    in_weather(&[([third, third], 4), ([&twice(away), &twice(home)], 3)]);
 }
 
 #[test]
