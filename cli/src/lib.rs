@@ -25,6 +25,14 @@ use std::process::ExitCode;
 
 pub use failure::Exit;
 
+/// Whether these bytes are a job file, as `submit --job-file` reads them.
+///
+/// # Errors
+/// Says the line, and what in it makes no sense.
+pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
+    submit::parse_job_file(bytes).map_err(|error| error.to_string())
+}
+
 /// Runs the command that this process was called with.
 pub fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().collect();

@@ -177,7 +177,8 @@ impl BlobStore {
         }
         sync_file(part)?;
         fs::rename(part, &target)?;
-        sync_dir(dir)
+        // What is not sure to be there after a crash is not there.
+        sync_dir(dir).inspect_err(|_| drop(fs::remove_file(&target)))
     }
 
     /// The turn to bring this blob in: one at a time.
@@ -459,25 +460,27 @@ pub async fn serve_put(store: &BlobStore, mut channel: Channel, blob: BlobRef) -
     if store.has(&blob) {
         store.touch(&blob);
     } else {
-        let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
-        channel.tx.send(&PutReply::Resume(incoming.have)).await?;
-        let part = match incoming.receive(&mut channel.rx, &blob).await {
-            Ok(part) => part,
-            Err(error) => {
-                if let Some(refusal) = refusal_of(&error) {
-                    let _ = tokio::fs::remove_file(store.part_path(&blob.hash)).await;
-                    channel.rx.stop();
-                    refuse_put(&mut channel.tx, refusal).await?;
-                }
-                return Err(error);
+        if let Err(error) = take(store, &mut channel, blob).await {
+            if let Some(refusal) = refusal_of(&error) {
+                let _ = tokio::fs::remove_file(store.part_path(&blob.hash)).await;
+                channel.rx.stop();
+                refuse_put(&mut channel.tx, refusal).await?;
             }
-        };
-        store.keep_async(part, blob).await?;
+            return Err(error);
+        }
     }
     channel.tx.send(&PutReply::Stored).await?;
     channel.tx.finish();
     channel.tx.delivered().await;
     Ok(())
+}
+
+/// Takes a blob that is not here yet, and makes it durable.
+async fn take(store: &BlobStore, channel: &mut Channel, blob: BlobRef) -> Result<(), LinkError> {
+    let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
+    channel.tx.send(&PutReply::Resume(incoming.have)).await?;
+    let part = incoming.receive(&mut channel.rx, &blob).await?;
+    store.keep_async(part, blob).await
 }
 
 #[cfg(test)]

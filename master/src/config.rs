@@ -44,6 +44,8 @@ pub struct Config {
     pub renewal_grace: Interval,
     /// What one peer may take of the master.
     pub limits: Limits,
+    /// So many bytes of the master's disk are never given to new work; a quarter of them is held by a file.
+    pub reserve_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
 }
@@ -110,6 +112,7 @@ impl Default for Config {
             certificate_life: seconds(30 * 86_400),
             renewal_grace: seconds(7 * 86_400),
             limits: Limits::default(),
+            reserve_bytes: 64 << 20,
             record: None,
         }
     }

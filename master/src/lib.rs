@@ -12,6 +12,7 @@ mod core;
 mod http;
 mod limits;
 pub mod operations;
+mod room;
 mod run;
 mod sessions;
 mod store;

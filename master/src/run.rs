@@ -17,6 +17,7 @@ use crate::away::Away;
 use crate::clock::Clock;
 use crate::core::{self, Handle};
 use crate::limits::{Attempted, Counters};
+use crate::room::Room;
 use crate::sessions::live::Live;
 use crate::store::{Reader, Standing, Writer};
 use crate::{Config, MasterError, compare, http, sessions, sweep};
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) core: Handle,
     pub(crate) reader: Reader,
     pub(crate) blobs: BlobStore,
+    pub(crate) room: Arc<Room>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
     pub(crate) metrics: PrometheusHandle,
@@ -64,6 +66,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
     let _lock = lock(&home)?;
     let clock = Clock::start();
+    let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
     let mut store = Writer::open(&home)?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     let seed: [u8; 32] = store.meta("quic seed", rand::random)?;
@@ -84,7 +87,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
-    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare)?;
+    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
     let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
     let (counters, live) = (Counters::new(&config.limits), Live::default());
     let state = State {
@@ -93,6 +96,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         core,
         reader,
         blobs,
+        room,
         authority,
         ca_key_hash,
         metrics,

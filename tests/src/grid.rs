@@ -1,7 +1,7 @@
 //! A grid of real processes: one master, some workers, and commands that speak to them.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Output, Started, clean, eventually};
+use crate::process::{Output, Started, clean_behind, eventually};
 
 /// How long a master or worker may take until it is there.
 const STARTUP: Duration = Duration::from_secs(30);
@@ -36,6 +36,10 @@ pub struct Grid {
     home: String,
     master: Option<Started>,
     workers: BTreeMap<String, Started>,
+    /// What stands before the command line of somebody: another namespace, or a tracer.
+    wraps: BTreeMap<String, Vec<OsString>>,
+    /// The workers that have joined.
+    joined: BTreeSet<String>,
 }
 
 /// A worker that is about to be started.
@@ -45,7 +49,7 @@ pub struct WorkerSetup<'a> {
     name: String,
     slots: u32,
     config: String,
-    master: Option<String>,
+    via: Option<String>,
 }
 
 impl Grid {
@@ -62,14 +66,59 @@ impl Grid {
     /// # Panics
     /// If that does not work.
     pub fn with_master(config: &str) -> Self {
+        let mut grid = Self::prepared(config);
+        grid.begin();
+        grid
+    }
+
+    /// A grid of which nothing runs yet, the master with times short enough for tests and then this configuration.
+    ///
+    /// # Panics
+    /// If there is no temporary directory.
+    pub fn prepared_fast(more: &str) -> Self {
+        Self::prepared(&format!("{FAST_MASTER}{more}"))
+    }
+
+    /// A grid of which nothing runs yet, the master with this configuration.
+    ///
+    /// # Panics
+    /// If there is no temporary directory.
+    pub fn prepared(config: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("deskgrid-test-").tempdir().expect("a temporary directory");
         let (listen, http) = free_addresses();
         let home = "admin".to_owned();
-        let mut grid = Self { dir, listen, http, home, master: None, workers: BTreeMap::new() };
+        let grid = Self {
+            dir,
+            listen,
+            http,
+            home,
+            master: None,
+            workers: BTreeMap::new(),
+            wraps: BTreeMap::new(),
+            joined: BTreeSet::new(),
+        };
         fs::write(grid.dir.path().join("master.toml"), config).expect("a file can be written");
-        grid.start_master();
-        grid.login("user");
         grid
+    }
+
+    /// Starts the master of a grid that was only prepared, and logs the user in.
+    ///
+    /// # Panics
+    /// If that does not work.
+    pub fn begin(&mut self) {
+        self.start_master();
+        self.login("user");
+    }
+
+    /// From now on what `who` starts stands behind these words, such as those that enter a namespace. `master` is the
+    /// master alone, without the admin's commands. No words: as before.
+    pub fn wrap<A: Into<OsString>>(&mut self, who: &str, words: impl IntoIterator<Item = A>) {
+        self.wraps.insert(who.to_owned(), words.into_iter().map(Into::into).collect());
+    }
+
+    /// From now on the master listens there, for QUIC and for HTTP.
+    pub fn listen_at(&mut self, listen: &str, http: &str) {
+        (self.listen, self.http) = (listen.to_owned(), http.to_owned());
     }
 
     /// The directory in which everything of this grid lies; tests may put files there.
@@ -108,17 +157,34 @@ impl Grid {
     /// # Panics
     /// If it does not.
     pub fn start_master(&mut self) {
+        self.launch_master();
+        self.as_user(&self.home, ["master", "wait", "--timeout", "30s"]).expect_code(0);
+    }
+
+    /// Starts the master (again) and does not wait for anything.
+    ///
+    /// # Panics
+    /// If its program cannot be started.
+    pub fn launch_master(&mut self) {
         let (listen, http) = (self.listen.clone(), self.http.clone());
         let config = self.dir.path().join("master.toml");
-        let mut command = self.command(&self.home);
+        let wrap = if self.wraps.contains_key("master") { "master" } else { &self.home };
+        let mut command = self.wrapped(wrap, &self.home);
         command.args(["master", "start", "--tied", "--listen", &listen, "--http", &http, "--config"]).arg(config);
         self.master = Some(Started::server(&mut command, &self.log("master")));
-        self.as_user(&self.home, ["master", "wait", "--timeout", "30s"]).expect_code(0);
     }
 
     /// The next master is started in this state directory, at the same address.
     pub fn move_master(&mut self, home: &str) {
         home.clone_into(&mut self.home);
+    }
+
+    /// The master's process.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn master(&mut self) -> &mut Started {
+        self.master.as_mut().expect("a running master")
     }
 
     /// SIGKILL for the master.
@@ -163,7 +229,7 @@ impl Grid {
 
     /// A worker of this name.
     pub fn worker(&mut self, name: &str) -> WorkerSetup<'_> {
-        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new(), master: None }
+        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new(), via: None }
     }
 
     /// The worker of this name.
@@ -210,7 +276,12 @@ impl Grid {
 
     /// Starts a command as the user; it runs on while the test does other things.
     pub fn background<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Started {
-        Started::new(self.command("user").args(args))
+        self.background_as("user", args)
+    }
+
+    /// Starts a command with the state directory of `who`; it runs on while the test does other things.
+    pub fn background_as<A: AsRef<OsStr>>(&self, who: &str, args: impl IntoIterator<Item = A>) -> Started {
+        Started::new(self.command(who).args(args))
     }
 
     /// Runs a command with the state directory of `who` and waits for its end.
@@ -239,16 +310,28 @@ impl Grid {
     }
 
     fn command(&self, who: &str) -> Command {
-        let mut command = clean("deskgrid", self.dir.path());
+        self.wrapped(who, who)
+    }
+
+    /// A command of `who`, behind the words for `wrap`.
+    fn wrapped(&self, wrap: &str, who: &str) -> Command {
+        let words = self.wraps.get(wrap).map_or(&[][..], Vec::as_slice);
+        let mut command = clean_behind(words, "deskgrid", self.dir.path());
         command.arg("--dir").arg(self.state(who)).current_dir(self.dir.path());
         command
     }
 }
 
-impl WorkerSetup<'_> {
+impl<'a> WorkerSetup<'a> {
     /// With this many slots (else one).
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
+        self
+    }
+
+    /// By way of this address instead of the master's own.
+    pub fn via(mut self, address: &str) -> Self {
+        self.via = Some(address.to_owned());
         self
     }
 
@@ -258,29 +341,12 @@ impl WorkerSetup<'_> {
         self
     }
 
-    /// That reaches the master by another address, once it joins.
-    pub fn master(mut self, address: &str) -> Self {
-        self.master = Some(address.to_owned());
-        self
-    }
-
     /// Starts it, with a token if it has no identity yet, and waits until the master knows it.
     ///
     /// # Panics
     /// If the master does not get to know it.
     pub fn start(self) {
-        let Self { grid, name, slots, config, master } = self;
-        let owner = if config.contains("[owner") { "" } else { DEDICATED };
-        let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
-        let mut command = grid.command(&name);
-        command
-            .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
-            .arg(file);
-        if !grid.state(&name).exists() {
-            let master = master.as_ref().unwrap_or(&grid.listen);
-            command.args(["--master", master, "--join", &grid.token("worker")]);
-        }
-        grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
+        let (name, grid) = self.launch();
         let up = |host: &Value| {
             host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy" | "suspended"))
         };
@@ -288,6 +354,26 @@ impl WorkerSetup<'_> {
             let hosts = grid.json(["host", "list"]);
             hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())
         });
+    }
+
+    /// Starts it, with a token if it has no identity yet, and does not wait for anything.
+    ///
+    /// # Panics
+    /// If its program cannot be started, or the master makes no token.
+    pub fn launch(self) -> (String, &'a mut Grid) {
+        let Self { grid, name, slots, config, via } = self;
+        let owner = if config.contains("[owner") { "" } else { DEDICATED };
+        let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
+        let mut command = grid.command(&name);
+        command
+            .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
+            .arg(file);
+        if grid.joined.insert(name.clone()) {
+            let master = via.unwrap_or_else(|| grid.listen.clone());
+            command.args(["--master", &master, "--join", &grid.token("worker")]);
+        }
+        grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
+        (name, grid)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Processes: where the programs are, running one to its end, and looking for those that should be gone.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,9 @@ impl Started {
     /// If it takes too long; it is killed then.
     #[track_caller]
     pub fn finish(mut self) -> Output {
-        self.await_end(PATIENCE);
+        if self.ended().is_none() {
+            self.await_end(PATIENCE);
+        }
         let code = self.ended().unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for the end of a command"));
         let [stdout, stderr] = self.readers.take().expect("only servers have none").map(|r| r.join().expect("reads"));
         Output { code, stdout, stderr }
@@ -198,8 +200,20 @@ fn mentions(pid: u32, mark: &str) -> Option<String> {
 /// # Panics
 /// If it has not been built.
 pub fn clean(name: &str, temp: &Path) -> Command {
-    let mut command = Command::new(program(name));
-    let ours = |(name, _): &(std::ffi::OsString, std::ffi::OsString)| {
+    clean_behind(&[], name, temp)
+}
+
+/// The same behind other words: those of a program that in turn starts the rest of its command line.
+pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Command {
+    let mut command = match words {
+        [] => Command::new(program(name)),
+        [first, more @ ..] => {
+            let mut command = Command::new(first);
+            command.args(more).arg(program(name));
+            command
+        }
+    };
+    let ours = |(name, _): &(OsString, OsString)| {
         name.to_str().is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")
     };
     for (name, _) in std::env::vars_os().filter(ours) {

@@ -10,8 +10,15 @@ use crate::args::submit::JobArgs;
 /// # Errors
 /// If it cannot be read, or a key or value in it makes no sense: names the line.
 pub(crate) fn read(path: &Path) -> Result<JobArgs, BuildError> {
-    let bytes = items::read(path, "the job file")?;
-    let text = String::from_utf8_lossy(&bytes);
+    parse(&items::read(path, "the job file")?, path)
+}
+
+/// Reads the content of a job file, which lies at `path`.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<JobArgs, BuildError> {
+    let text = String::from_utf8_lossy(bytes);
     toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text[..at].rfind('\n').map_or(0, |i| i + 1);

@@ -14,3 +14,11 @@ pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;
 pub(crate) use plan::{Plan, plan};
 pub(crate) use policy::{known as known_policy, nearest};
+
+/// Whether these bytes are a job file.
+///
+/// # Errors
+/// As [`read_job_file`].
+pub(crate) fn parse_job_file(bytes: &[u8]) -> Result<(), BuildError> {
+    jobfile::parse(bytes, std::path::Path::new("the job file")).map(drop)
+}

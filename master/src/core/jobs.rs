@@ -128,6 +128,9 @@ impl Core {
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             });
         }
+        if let Some(refusal) = self.room.refuse_new(0) {
+            return Ok(Err(refusal));
+        }
         if let Some(refusal) = self.missing_content(&spec) {
             return Ok(Err(refusal));
         }

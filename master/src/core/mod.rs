@@ -17,6 +17,7 @@ mod retention;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use tokio::sync::{oneshot, watch};
 use crate::clock::Clock;
 use crate::compare::Comparison;
 use crate::limits::Limits;
+use crate::room::Room;
 use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
 use record::Recorder;
@@ -71,6 +73,7 @@ pub(crate) struct Core {
     scheduler: Scheduler,
     incarnation: Incarnation,
     blobs: BlobStore,
+    room: Arc<Room>,
     jobs: BTreeMap<JobId, jobs::Job>,
     /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
@@ -142,6 +145,7 @@ pub(crate) fn start(
     config: &Config,
     blobs: BlobStore,
     compare: UnboundedSender<Comparison>,
+    room: Arc<Room>,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
     let (incarnation, taken_up) = store.begin(clock.now())?;
     if let Some(TakenUp { copied, tokens }) = taken_up {
@@ -168,6 +172,7 @@ pub(crate) fn start(
         scheduler: Scheduler::new(settings, incarnation),
         incarnation,
         blobs,
+        room,
         jobs: BTreeMap::new(),
         open_of: BTreeMap::new(),
         hosts: BTreeMap::new(),
@@ -192,13 +197,21 @@ pub(crate) fn start(
     let (inbox, work) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
-        .spawn(move || core.run(&work))
+        .spawn(move || {
+            let ended = core.run(&work);
+            if ended.is_err() {
+                // A store that failed is not closed: closing it would copy into it what may never have reached the disk.
+                // What is durable is read again at the next start.
+                std::mem::forget(core);
+            }
+            ended
+        })
         .map_err(|e| MasterError::Core(e.to_string()))?;
     Ok((Handle { inbox, changed: changed_rx, settled: settled_rx }, incarnation, thread))
 }
 
 impl Core {
-    fn run(mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
+    fn run(&mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
         loop {
             let first = match work.recv_timeout(self.patience()) {
                 Ok(first) => Some(first),
@@ -206,8 +219,9 @@ impl Core {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             self.look_at_clock()?;
+            self.look_at_disk();
             for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
-                let answer = work(&mut self)?;
+                let answer = work(self)?;
                 self.answers.push(answer);
             }
             self.write_experience_if_due()?;
@@ -232,6 +246,13 @@ impl Core {
             self.step(Event::Tick)?;
         }
         Ok(())
+    }
+
+    /// Sees to it that what comes can be written down, also where others have filled the disk.
+    fn look_at_disk(&self) {
+        self.room.make_way(0);
+        self.room.extend_store();
+        self.room.tend();
     }
 
     /// One event, all its effects, and what follows from them.

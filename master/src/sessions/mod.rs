@@ -30,8 +30,6 @@ use live::Beyond;
 
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
-/// So much of the master's disk is never given to files.
-const RESERVE: u64 = 64 << 20;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// So many connections one worker may have: some that are dead are noticed late.
@@ -214,16 +212,26 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
 }
 
+/// What content is for: where room is scarce, results go before new work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// A client's, for jobs to come.
+    New,
+    /// A worker's, of tasks that run or ran.
+    Result,
+}
+
 /// Serves a stream that carries content. Users read what their jobs, and jobs that are shared with them, need or left.
 async fn serve_content(state: &State, peer: &Peer, open: Open, mut channel: Channel) -> Result<(), LinkError> {
     let who = &peer.name;
+    let what = if peer.role == Role::Worker { Content::Result } else { Content::New };
     match open {
         Open::Get { hash, .. } if peer.role == Role::Client && !may_read(state, who, hash).await? => {
             state.refused(who, "read", &format!("content {hash}"), "no job that it may see needs this content");
             content::refuse_get(channel.tx, hash).await
         }
         Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
-        Open::Put(blob) => match refuse_blob(state, &blob) {
+        Open::Put(blob) => match refuse_blob(state, what, &blob) {
             None => content::serve_put(&state.blobs, channel, blob).await,
             Some(refusal) => {
                 tracing::warn!(who, size = blob.size, why = refusal.message, "content refused");
@@ -242,19 +250,16 @@ async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, Lin
     looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-/// Why a blob is not taken, if so. Large ones never are; while the disk is nearly full none is, so that what is going
-/// on can still be written down.
-fn refuse_blob(state: &State, blob: &BlobRef) -> Option<Refusal> {
+/// Why a blob is not taken, if so: it is too large, or there is no room for it.
+fn refuse_blob(state: &State, what: Content, blob: &BlobRef) -> Option<Refusal> {
     let most = state.config.max_blob_bytes;
     if blob.size > most {
         let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
         let hint = "split the file, or ask the admin to raise max_blob_bytes";
         return Some(Refusal::new(RefusalCode::Invalid, what, hint));
     }
-    // What cannot be asked is not taken for full.
-    let free = state.blobs.free_bytes().unwrap_or(u64::MAX);
-    (free.saturating_sub(RESERVE) < blob.size).then(|| {
-        let what = format!("the master's disk is nearly full ({free} bytes free)");
-        Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
-    })
+    match what {
+        Content::New => state.room.refuse_new(blob.size),
+        Content::Result => state.room.refuse_result(blob.size),
+    }
 }

@@ -99,6 +99,9 @@ impl Writer {
         // After a burst the log gives its space back.
         db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
         schema::migrate(&mut db)?;
+        // After a failed sync the system shows what the disk does not have. What is read now is written anew before
+        // anything is built upon it.
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(Self { db, open: false })
     }
 

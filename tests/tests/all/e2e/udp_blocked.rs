@@ -71,7 +71,7 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
     let master: SocketAddr = grid.listen().parse().expect("an address");
     let relay = pass_tcp(master);
     let through = relay.to_string();
-    grid.worker("far").master(&through).config("udp_retry_s = 1").start();
+    grid.worker("far").via(&through).config("udp_retry_s = 1").start();
     let said = |word: &str| grid_log(&grid, "far").matches(word).count();
     assert_eq!((said("way=TCP"), said("way=UDP")), (1, 0));
     runs_a_job(&grid);

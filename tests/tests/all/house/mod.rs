@@ -1,6 +1,7 @@
 //! House rules: what the architecture, the style and the supply of libraries promise, checked over the sources.
 
 mod arrows;
+mod claims;
 mod configs;
 mod golden;
 mod source;
@@ -10,12 +11,12 @@ mod supply;
 use std::path::{Path, PathBuf};
 
 /// The top of the source tree.
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 /// The text of a file, named from the top of the source tree.
-fn text(path: impl AsRef<Path>) -> String {
+pub(super) fn text(path: impl AsRef<Path>) -> String {
     let path = root().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
@@ -31,6 +32,9 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
         .map(|path| path.strip_prefix(root()).expect("below the top").to_owned())
         .collect()
 }
+
+/// Where Rust lies that is in no room: the fuzz targets, a workspace of their own.
+const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
 const ROOMS: [&str; 9] = ["common", "scheduler", "simulator", "link", "master", "worker", "cli", "tests", "examples"];

@@ -1,0 +1,110 @@
+//! What the documentation says of "never" and "always": each such paragraph, list entry or table row names the tests that
+//! hold it, in a comment that readers do not see: `<!-- held by: name_of_a_test, name_of_another -->`.
+
+use std::collections::BTreeSet;
+
+use super::{ROOMS, files, text};
+
+/// Words that claim something of all times.
+const WORDS: [&str; 2] = ["never", "always"];
+
+/// Where a block of tests is named.
+const MARK: &str = "<!-- held by:";
+
+/// A paragraph, list entry, table row or heading, with the number of its first line.
+type Block = (usize, String);
+
+/// The documents whose claims count.
+fn documents() -> Vec<std::path::PathBuf> {
+    let top = ["README.md", "SECURITY.md", "ARCHITECTURE.md"].map(std::path::PathBuf::from);
+    top.into_iter().chain(files("docs", "md")).collect()
+}
+
+/// The blocks of a document, without fenced code.
+fn blocks(document: &str) -> Vec<Block> {
+    let (mut all, mut fenced): (Vec<Block>, bool) = (Vec::new(), false);
+    let mut open = false;
+    for (number, line) in (1..).zip(document.lines()) {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("```") {
+            (fenced, open) = (!fenced, false);
+        } else if fenced || trimmed.is_empty() {
+            open = false;
+        } else {
+            let entry = trimmed.split_once(' ').is_some_and(|(mark, _)| {
+                matches!(mark, "-" | "*") || mark.strip_suffix('.').is_some_and(|n| n.parse::<u32>().is_ok())
+            });
+            if !open || entry || trimmed.starts_with('|') || trimmed.starts_with('#') {
+                all.push((number, String::new()));
+            }
+            open = !trimmed.starts_with('#');
+            let (_, block) = all.last_mut().expect("pushed");
+            block.push_str(trimmed);
+            block.push('\n');
+        }
+    }
+    all
+}
+
+/// Whether a block claims something: code spans and comments do not.
+fn claims(block: &str) -> bool {
+    let prose: String = block.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let prose = prose.split(MARK).next().unwrap_or_default().to_lowercase();
+    prose.split(|c: char| !c.is_alphanumeric()).any(|word| WORDS.contains(&word))
+}
+
+/// The tests that a block names.
+fn holders(block: &str) -> Vec<&str> {
+    let named = block.split(MARK).skip(1).filter_map(|rest| rest.split_once("-->"));
+    named.flat_map(|(names, _)| names.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// The names of all tests in the rooms.
+fn tests() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for path in ROOMS.iter().flat_map(|room| files(room, "rs")) {
+        let source = text(path);
+        let mut marked = false;
+        for line in source.lines().map(str::trim) {
+            if line.starts_with("#[") {
+                marked |= line.contains("test]") || line.contains("test(");
+            } else if let Some((before, rest)) = line.split_once("fn ") {
+                if marked && before.split_whitespace().all(|word| matches!(word, "async" | "pub")) {
+                    all.extend(rest.split_once('(').map(|(name, _)| name.to_owned()));
+                }
+                marked = false;
+            } else if !line.is_empty() && !line.starts_with("//") {
+                marked = false;
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
+    let tests = tests();
+    assert!(tests.len() > 100, "only {} tests found", tests.len());
+    let mut wrong = Vec::new();
+    for path in documents() {
+        for (line, block) in blocks(&text(&path)) {
+            let (place, holders) = (format!("{}:{line}", path.display()), holders(&block));
+            if claims(&block) && holders.is_empty() {
+                wrong.push(format!("{place}: no test is named; add {MARK} NAME -->"));
+            }
+            let missing = holders.iter().filter(|name| !tests.contains(**name));
+            wrong.extend(missing.map(|name| format!("{place}: there is no test `{name}`")));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn claims_are_told_from_code_and_tests_from_functions() {
+    let text = "# Always here\n\nPlain.\n- It never\n  ends. <!-- held by: a, b -->\n- `never`\n\n```\nnever\n```\n| x | always |\n";
+    let found: Vec<(usize, bool, usize)> =
+        blocks(text).iter().map(|(line, block)| (*line, claims(block), holders(block).len())).collect();
+    assert_eq!(found, [(1, true, 0), (3, false, 0), (4, true, 2), (6, false, 0), (11, true, 0)]);
+    let tests = tests();
+    assert!(tests.contains("claims_are_told_from_code_and_tests_from_functions") && !tests.contains("holders"));
+}

@@ -1,0 +1,171 @@
+//! Disks that fail: power loss, no space, read-only, two masters at once.
+
+use std::fs;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::process::Signal;
+use tests::{Grid, Started, eventually};
+
+use super::disk::Disk;
+use super::ledger::{Ledger, attempts};
+use super::{long, seed, worker};
+
+/// A grid whose master's directory lies on the disk; nothing runs yet.
+fn on(disk: &Disk, config: &str) -> Grid {
+    let mut grid = Grid::prepared_fast(config);
+    disk.take_in(&grid.state("admin"));
+    grid.wrap("admin", disk.words());
+    grid
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_masters_power_fails() {
+    let Some(disk) = Disk::new(512) else { return };
+    let mut rng = StdRng::seed_from_u64(seed());
+    let mut grid = on(&disk, "");
+    grid.begin();
+    worker(&mut grid, "h1", 2).start();
+    let mut ledger = Ledger::new(0.05);
+    for _ in 0..if long() { 20 } else { 2 } {
+        // At least one promise has been given when the power fails.
+        ledger.submit(&grid, 2);
+        let bag = ledger.plan(1);
+        let client = ledger.submission(&grid, bag);
+        std::thread::sleep(Duration::from_millis(rng.random_range(0..700)));
+        disk.cut_power();
+        grid.kill_master();
+        disk.restore_power();
+        grid.start_master();
+        ledger.note(bag, &client.finish());
+        ledger.check(&grid);
+    }
+    ledger.settle(&grid);
+}
+
+#[test]
+fn a_master_whose_disk_is_gone_says_so_and_ends() {
+    let Some(disk) = Disk::new(512) else { return };
+    let mut grid = on(&disk, "");
+    grid.begin();
+    let mut ledger = Ledger::new(0.0);
+    ledger.submit(&grid, 1);
+    disk.cut_power();
+    // Files are refused, and the master stands; a submission without any has to be written down.
+    let bag = ledger.plan(1);
+    let refused = ledger.submission(&grid, bag).finish();
+    assert!(refused.code != 0 && grid.master().ended().is_none(), "{refused:?}");
+    let client = grid.background(["submit", "--", "true"]);
+    let code = eventually("the master ends", Duration::from_secs(60), || grid.master().ended());
+    assert_eq!(code, 1);
+    assert!(grid.logs().contains("the store failed"), "it says why");
+    drop(client);
+    disk.restore_power();
+    grid.start_master();
+    ledger.check(&grid);
+}
+
+#[test]
+fn what_a_worker_has_finished_survives_its_power_loss() {
+    let Some(disk) = Disk::new(512) else { return };
+    // Leases outlast everything here: whatever is run again was lost by the disk.
+    let mut grid = Grid::with_master("heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"5m\"\n");
+    disk.take_in(&grid.state("h1"));
+    grid.wrap("h1", disk.words());
+    worker(&mut grid, "h1", 2).start();
+    let mut ledger = Ledger::new(1.0);
+    let first = ledger.submit(&grid, 1).to_string();
+    ledger.nap(4.0);
+    let second = ledger.submit(&grid, 1).to_string();
+    for job in [&first, &second] {
+        grid.until("the task runs", &["job", "info", job], |j| (j["tasks"]["running"] == 1).then_some(()));
+    }
+    // They end while the master is away: their results are in the worker's spool alone. The second is written there only
+    // after the first was synced.
+    grid.kill_master();
+    let log = disk.seen().join("worker/spool/log");
+    let spooled = || fs::metadata(&log).map_or(0, |meta| meta.len());
+    let one = eventually("a result is spooled", Duration::from_secs(60), || Some(spooled()).filter(|n| *n > 0));
+    eventually("another one is being spooled", Duration::from_secs(60), || (spooled() > one).then_some(()));
+    disk.cut_power();
+    grid.kill_worker("h1");
+    disk.restore_power();
+    grid.start_master();
+    worker(&mut grid, "h1", 2).start();
+    ledger.settle(&grid);
+    assert_eq!(attempts(&grid, &format!("{first}.1")).len(), 1, "it was not run again");
+}
+
+#[test]
+fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
+    let Some(disk) = Disk::new(192) else { return };
+    let mut grid = on(&disk, "reserve_bytes = 67108864\n");
+    grid.begin();
+    worker(&mut grid, "h1", 4).start();
+    let pid = grid.master_pid();
+    let mut ledger = Ledger::new(0.3);
+    let under_way = ledger.submit(&grid, 6).to_string();
+    let some = |j: &serde_json::Value| (j["tasks"]["finished"].as_u64() >= Some(2)).then_some(());
+    grid.until("it is under way", &["job", "info", &under_way], some);
+    disk.fill();
+
+    let refused = ledger.plan(1);
+    let output = ledger.submission(&grid, refused).finish();
+    assert_ne!(output.code, 0, "{output:?}");
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert!(said.contains("the master's disk is nearly full") && said.contains("more space"), "{said}");
+    let bare = grid.deskgrid(["submit", "--", "true"]);
+    assert!(bare.code != 0 && bare.stderr.contains("nearly full"), "also without files: {bare:?}");
+
+    grid.deskgrid(["job", "wait", &under_way, "--timeout", "100s"]).expect_code(0);
+    // What was given away is taken by others as well; what is known can still be read, and the master stands.
+    disk.fill();
+    ledger.check(&grid);
+    assert_eq!((grid.master_pid(), grid.master().ended()), (pid, None), "the same master all the time");
+
+    disk.make_room();
+    let held = disk.seen().join("master/reserve");
+    eventually("room is held again", Duration::from_secs(30), || {
+        fs::metadata(&held).is_ok_and(|meta| meta.len() == 16 << 20).then_some(())
+    });
+    ledger.settle(&grid);
+    assert_eq!((grid.master_pid(), grid.master().ended()), (pid, None), "the same master all the time");
+}
+
+#[test]
+fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
+    let Some(disk) = Disk::new(512) else { return };
+    let mut grid = on(&disk, "");
+    grid.begin();
+    worker(&mut grid, "h1", 1).start();
+    let mut ledger = Ledger::new(0.0);
+    ledger.submit(&grid, 2);
+    grid.master().signal(Signal::TERM);
+    eventually("the master ends in order", Duration::from_secs(30), || grid.master().ended());
+    disk.read_only(true);
+    grid.launch_master();
+    let code = eventually("the master ends", Duration::from_secs(30), || grid.master().ended());
+    assert_eq!(code, 1);
+    assert!(grid.logs().to_lowercase().contains("read-only"), "it says why");
+    disk.read_only(false);
+    grid.start_master();
+    ledger.settle(&grid);
+}
+
+#[test]
+fn of_many_masters_that_start_at_once_on_a_directory_one_remains() {
+    let mut grid = Grid::prepared_fast("");
+    let words = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
+    let mut masters: Vec<Started> = (0..6).map(|_| grid.background_as("admin", words)).collect();
+    eventually("all but one have ended", Duration::from_secs(60), || {
+        (masters.iter_mut().filter_map(Started::ended).count() == 5).then_some(())
+    });
+    let place = masters.iter_mut().position(|master| master.ended().is_none()).expect("one remains");
+    masters.remove(place).kill();
+    for master in masters {
+        let output = master.finish().expect_code(1);
+        assert!(output.stderr.contains("another master"), "{output:?}");
+    }
+    grid.begin();
+}
