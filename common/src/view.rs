@@ -371,6 +371,10 @@ pub struct HostView {
     pub finished: u64,
     /// Attempts that were lost with it since it enrolled.
     pub lost: u64,
+    /// Whose it is, as an admin said; nobody's but its own where nothing was said.
+    pub belongs_to: Option<String>,
+    /// How many of its results in a row agreed with others', of jobs that compare results.
+    pub agreed: u32,
 }
 
 /// A join token, without its secret.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use common::job::Compare;
 use common::view::HostState;
 use common::{HostId, IdSet, JobId};
 
@@ -32,6 +33,14 @@ impl Scheduler {
                 tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
             }
             tasks.push((self.why_no_offer(job).unwrap_or_else(|| self.why_no_slot()), waiting));
+        }
+        let compared = job.compared_now();
+        if !compared.is_empty() {
+            let why = match job.rules.quorum.compare {
+                Compare::Program => "results are there, and wait for a program of yours: deskgrid job judge",
+                Compare::Bytes | Compare::Floats(_) => "results are there, and are being compared",
+            };
+            tasks.push((why.to_owned(), compared));
         }
         let opinions = job.wants_opinions();
         if !opinions.is_empty() {

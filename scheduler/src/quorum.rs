@@ -54,6 +54,12 @@ impl Job {
         }
     }
 
+    /// Tasks of which a result is being compared.
+    pub(crate) fn compared_now(&self) -> IdSet {
+        let compared = self.records.iter().filter(|(_, record)| record.compares());
+        compared.map(|(index, _)| index).collect()
+    }
+
     /// Waiting tasks that some results are there of, and tasks that want results beside those that are on their way.
     pub(crate) fn wants_opinions(&self) -> IdSet {
         let has_results = |index: &u32| {

@@ -94,6 +94,8 @@ fn describe(host: &HostView) -> String {
         ("system", Some(host.facts.os.clone())),
         ("confines", Some(confines(&host.facts))),
         ("holds", Some(if held.is_empty() { "nothing".to_owned() } else { held.join(" ") })),
+        ("belongs to", host.belongs_to.clone()),
+        ("agreed", (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed))),
         ("finished", Some(format!("{} attempts; {} were lost with it", host.finished, host.lost))),
     ])
 }

@@ -238,6 +238,8 @@ mod tests {
             attempts: Vec::new(),
             finished: 0,
             lost: 0,
+            belongs_to: None,
+            agreed: 0,
         }
     }
 

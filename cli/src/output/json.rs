@@ -329,6 +329,9 @@ pub(crate) struct Host {
     attempts: Vec<String>,
     finished: u64,
     lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    belongs_to: Option<String>,
+    agreed: u32,
 }
 
 /// Several hosts.
@@ -362,6 +365,8 @@ impl From<&HostView> for Host {
             attempts: view.attempts.iter().map(ToString::to_string).collect(),
             finished: view.finished,
             lost: view.lost,
+            belongs_to: view.belongs_to.clone(),
+            agreed: view.agreed,
         }
     }
 }
@@ -578,10 +583,12 @@ mod tests {
             attempts: vec![attempt()],
             finished: 4,
             lost: 0,
+            belongs_to: Some("ann".into()),
+            agreed: 12,
         };
         assert_eq!(
             document(&Host::from(&view)),
-            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"slots_usable":0,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","confinement_most":"landlock","network":true,"cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0}"#
+            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"slots_usable":0,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","confinement_most":"landlock","network":true,"cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0,"belongs_to":"ann","agreed":12}"#
         );
     }
 

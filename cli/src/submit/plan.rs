@@ -179,6 +179,9 @@ fn default_name(command: &[String]) -> String {
 fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
     let Some(program) = args.command.first().filter(|_| !args.noop) else { return Vec::new() };
     let mut notes = Vec::new();
+    if args.compare.is_some_and(|how| how.0 == Compare::Program) {
+        notes.push("its results wait until you say which agree: deskgrid job judge JOB -- CMD".to_owned());
+    }
     let wanted = program.strip_prefix("./").unwrap_or(program);
     let input = inputs.iter().find(|input| input.name.as_str() == wanted);
     let local = program.contains('/') && !program.starts_with('/') && Path::new(program).is_file();

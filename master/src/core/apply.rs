@@ -112,7 +112,6 @@ impl Core {
                 self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
                 self.store.attempt_result(&completion, ended)?;
                 if why.success() {
-                    metrics::counter!("deskgrid_tasks_finished_total").increment(1);
                     self.count_host(host, 1, 0)?;
                 }
             }
@@ -129,6 +128,7 @@ impl Core {
         }
         let why = match settled {
             Settled::Finished(_) => {
+                metrics::counter!("deskgrid_tasks_finished_total").increment(1);
                 self.predict(task.job);
                 return Ok(());
             }

@@ -336,6 +336,8 @@ impl Core {
             attempts: status.map_or_else(Vec::new, |s| s.attempts),
             finished: host.finished,
             lost: host.lost,
+            belongs_to: host.owner.clone(),
+            agreed: self.scheduler.host_valid(id),
         })
     }
 

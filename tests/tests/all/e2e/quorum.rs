@@ -24,6 +24,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         grid.as_user("admin", ["host", "owner", name, "ann"]).expect_code(0);
     }
     grid.deskgrid(["host", "owner", "h3", "ann"]).expect_code(6);
+    assert_eq!(grid.json(["host", "info", "h1"])["belongs_to"], "ann");
     let script = "case $DESKGRID_HOST in h1|h2) echo wrong;; *) echo right;; esac";
     let bag = grid.submit(["--quorum", "2", "--", "sh", "-c", script]);
     let task = format!("{bag}.1");
@@ -84,6 +85,8 @@ fn a_program_of_the_users_decides_which_results_agree() {
         tasks.iter().all(both).then_some(())
     });
     assert_eq!(job(&grid, &bag)["state"], "running", "nobody has said yet whether they agree");
+    let why = grid.deskgrid(["job", "explain", &bag]).expect_code(0).stdout;
+    assert!(why.contains("deskgrid job judge"), "{why}");
     grid.deskgrid(["job", "judge", &bag, "--", "no-such-program"]).expect_code(1);
     grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"]).expect_code(1);
     // Each sees another host's file and the same output; this program cares for the output alone.

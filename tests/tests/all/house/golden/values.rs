@@ -423,6 +423,8 @@ fn host_view(state: &HostState) -> HostView {
         attempts: vec![attempt()],
         finished: 40,
         lost: 2,
+        belongs_to: Some("ann".into()),
+        agreed: 12,
     }
 }
 
