@@ -18,7 +18,7 @@ pub mod tls;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
-pub use content::BlobStore;
+pub use content::{BlobStore, Contents};
 pub use endpoint::{Connection, Purpose, connect};
 pub use enrol::{Probe, enrol, probe};
 pub use error::LinkError;

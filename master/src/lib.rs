@@ -7,13 +7,16 @@ mod authority;
 mod clock;
 mod config;
 mod core;
+pub mod engine;
 mod http;
+mod laws;
 mod run;
 mod sessions;
 mod store;
 mod sweep;
 
 pub use config::{Config, Interval};
+pub use laws::Laws;
 pub use run::run;
 pub use store::StoreError;
 

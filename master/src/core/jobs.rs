@@ -370,6 +370,16 @@ impl Core {
         Ok(())
     }
 
+    /// The job that a request made.
+    pub(crate) fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
+        Ok(self.store.job_of_request(request)?.map(|(job, _)| job))
+    }
+
+    /// A job as the store has it.
+    pub(crate) fn stored(&self, job: JobId) -> Result<Option<crate::store::Restored>, StoreError> {
+        self.store.restore_job(job)
+    }
+
     /// How many jobs are not settled.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()

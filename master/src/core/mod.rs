@@ -7,6 +7,7 @@ mod assign;
 mod availability;
 mod check;
 mod experience;
+mod hear;
 mod hosts;
 mod jobs;
 mod mail;
@@ -16,20 +17,21 @@ mod record;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
 
 use common::wire::{Refusal, RefusalCode};
 use common::{Completion, HostId, Incarnation, JobId, Span, Time};
-use link::{BlobStore, LinkError};
+use link::{BlobStore, Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
+use crate::laws::Laws;
 use crate::store::{StoreError, Writer};
 use crate::{Config, MasterError};
 use record::Recorder;
 
 pub(crate) use check::check_spec;
+pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, SessionId};
 pub(crate) use jobs::LiveJob;
 pub(crate) use mail::HostMail;
@@ -37,12 +39,13 @@ pub(crate) use mail::HostMail;
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
 const GROUP: usize = 4_096;
 /// How often the thread looks at the clock when nothing happens.
-const BEAT: Duration = Duration::from_secs(1);
+const BEAT: Span = Span::from_secs(1);
 /// A gap longer than this between two looks means that the machine, or this process, stood still.
 const PAUSE: Span = Span::from_secs(5);
 
 type Work = Box<dyn FnOnce(&mut Core) -> Result<Answer, StoreError> + Send>;
-type Answer = Box<dyn FnOnce() + Send>;
+/// Tells whoever asked.
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 /// The core's thread, with why it ended.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
@@ -58,12 +61,12 @@ pub(crate) struct Handle {
 
 /// The scheduler with everything that it drives.
 pub(crate) struct Core {
-    clock: Clock,
     now: Time,
+    laws: Laws,
     store: Writer,
     scheduler: Scheduler,
     incarnation: Incarnation,
-    blobs: BlobStore,
+    blobs: Box<dyn Contents>,
     jobs: BTreeMap<JobId, jobs::Job>,
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
@@ -123,64 +126,75 @@ impl Handle {
 /// gone or the store fails.
 pub(crate) fn start(
     clock: Clock,
-    mut store: Writer,
+    store: Writer,
     config: &Config,
     blobs: BlobStore,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
-    let incarnation = store.next_incarnation()?;
-    let settings = Settings {
-        suspect_after: config.suspect_after.span(),
-        lease: config.lease.span(),
-        heartbeat: config.heartbeat.span(),
-        prefetch_window: config.prefetch.span(),
-        ..Settings::default()
-    };
-    let open = |path: &PathBuf| {
-        Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
-    };
-    let recorder = config.record.as_ref().map(open).transpose()?;
-    let (changed, changed_rx) = watch::channel(0);
-    let (settled, settled_rx) = watch::channel(0);
-    let mut core = Core {
-        clock,
-        now: clock.now(),
-        store,
-        scheduler: Scheduler::new(settings, incarnation),
-        incarnation,
-        blobs,
-        jobs: BTreeMap::new(),
-        hosts: BTreeMap::new(),
-        mail: BTreeMap::new(),
-        answers: Vec::new(),
-        delivered: None,
-        follow: Vec::new(),
-        leaving: Vec::new(),
-        effects: Vec::new(),
-        recorder,
-        notebook: experience::Notebook::default(),
-        availability: availability::Retention::of(config),
-        changed: (false, changed),
-        settled: (false, settled),
-    };
-    core.restore()?;
-    core.finish_group()?;
+    let core = Core::begin(clock.now(), store, config, Box::new(blobs), Laws::KEPT)?;
+    let (changed, settled, incarnation) = (core.changed.1.subscribe(), core.settled.1.subscribe(), core.incarnation);
     let (inbox, work) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
-        .spawn(move || core.run(&work))
+        .spawn(move || core.run(&work, clock))
         .map_err(|e| MasterError::Core(e.to_string()))?;
-    Ok((Handle { inbox, changed: changed_rx, settled: settled_rx }, incarnation, thread))
+    Ok((Handle { inbox, changed, settled }, incarnation, thread))
 }
 
 impl Core {
-    fn run(mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
+    /// A core with what the store holds, which counts this as one more start of the master.
+    pub(crate) fn begin(
+        now: Time,
+        mut store: Writer,
+        config: &Config,
+        blobs: Box<dyn Contents>,
+        laws: Laws,
+    ) -> Result<Self, MasterError> {
+        let incarnation = if laws.fence_by_incarnation { store.next_incarnation()? } else { Incarnation(1) };
+        let settings = Settings {
+            suspect_after: config.suspect_after.span(),
+            lease: config.lease.span(),
+            heartbeat: config.heartbeat.span(),
+            prefetch_window: config.prefetch.span(),
+            ..Settings::default()
+        };
+        let open = |path: &PathBuf| {
+            Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
+        };
+        let recorder = config.record.as_ref().map(open).transpose()?;
+        let mut core = Core {
+            now,
+            laws,
+            store,
+            scheduler: Scheduler::new(settings, incarnation),
+            incarnation,
+            blobs,
+            jobs: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            mail: BTreeMap::new(),
+            answers: Vec::new(),
+            delivered: None,
+            follow: Vec::new(),
+            leaving: Vec::new(),
+            effects: Vec::new(),
+            recorder,
+            notebook: experience::Notebook::default(),
+            availability: availability::Retention::of(config),
+            changed: (false, watch::Sender::new(0)),
+            settled: (false, watch::Sender::new(0)),
+        };
+        core.restore()?;
+        core.finish_group()?;
+        Ok(core)
+    }
+
+    fn run(mut self, work: &Receiver<Work>, clock: Clock) -> Result<(), StoreError> {
         loop {
-            let first = match work.recv_timeout(self.patience()) {
+            let first = match work.recv_timeout(self.patience(clock.now()).into()) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            self.look_at_clock()?;
+            self.look_at_clock(clock.now())?;
             for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
                 let answer = work(&mut self)?;
                 self.answers.push(answer);
@@ -191,13 +205,13 @@ impl Core {
     }
 
     /// How long nothing needs to be done if nothing comes.
-    fn patience(&self) -> Duration {
-        let wakeup = self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(self.clock.now()).into());
-        wakeup.min(BEAT)
+    pub(crate) fn patience(&self, now: Time) -> Span {
+        self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(now)).min(BEAT)
     }
 
-    fn look_at_clock(&mut self) -> Result<(), StoreError> {
-        let before = std::mem::replace(&mut self.now, self.clock.now());
+    /// It is now this late: what is due happens.
+    pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
+        let before = std::mem::replace(&mut self.now, now);
         let gap = self.now.since(before);
         if gap > PAUSE {
             tracing::warn!("stood still for {gap}: all leases are extended");
@@ -207,6 +221,11 @@ impl Core {
             self.step(Event::Tick)?;
         }
         Ok(())
+    }
+
+    /// Has somebody told something when the group is durable.
+    pub(crate) fn answer_later(&mut self, answer: Answer) {
+        self.answers.push(answer);
     }
 
     /// One event, all its effects, and what follows from them.
@@ -234,18 +253,16 @@ impl Core {
     }
 
     /// Makes the group durable, then sends and answers.
-    fn finish_group(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
+        if !self.laws.acknowledge_after_commit {
+            self.send_and_answer();
+        }
         let started = std::time::Instant::now();
         if self.store.commit()? {
             metrics::counter!("deskgrid_commits_total").increment(1);
             metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
         }
-        for (host, mail) in std::mem::take(&mut self.mail) {
-            self.send(host, mail);
-        }
-        for answer in self.answers.drain(..) {
-            answer();
-        }
+        self.send_and_answer();
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
@@ -255,6 +272,15 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    fn send_and_answer(&mut self) {
+        for (host, mail) in std::mem::take(&mut self.mail) {
+            self.send(host, mail);
+        }
+        for answer in self.answers.drain(..) {
+            answer();
+        }
     }
 
     /// The present time, the same for everything in one group.

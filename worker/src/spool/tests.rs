@@ -1,5 +1,6 @@
 //! What the spool promises over crashes.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 use common::attempt::{OutputFile, Stream};
