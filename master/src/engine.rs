@@ -193,12 +193,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn hear(
-        &mut self,
-        host: HostId,
-        session: u64,
-        message: ToMaster,
-    ) -> Result<Result<(), String>, StoreError> {
+    pub fn hear(&mut self, host: HostId, session: u64, message: ToMaster) -> Result<Result<(), String>, StoreError> {
         match content_is_here(&*self.contents, &message) {
             Ok(()) => self.core.on_said(host, SessionId(session), message).map(Ok),
             Err(what) => Ok(Err(what)),

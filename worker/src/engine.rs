@@ -12,8 +12,8 @@ use common::wire::Versions;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
-pub use crate::machine::{Action, Ending, Event};
 use crate::machine::Machine;
+pub use crate::machine::{Action, Ending, Event};
 pub use crate::owner::policy::Decision;
 pub use crate::spool::Moment;
 pub use crate::spool::medium::Medium;

@@ -84,6 +84,7 @@ impl<S: Contents> Spool<S> {
     pub(crate) fn on(log: Box<dyn Medium>, blobs: Arc<Blobs<S>>) -> io::Result<Self> {
         let mut spool = Self { log, length: 0, live: BTreeMap::new(), live_bytes: 0, blobs };
         spool.replay()?;
+        spool.rewrite()?;
         spool.blobs.sweep()?;
         Ok(spool)
     }
@@ -173,6 +174,19 @@ impl<S: Contents> Spool<S> {
             self.length += length as u64;
         }
         self.log.cut(self.length)
+    }
+
+    /// Makes what was read durable. A run before may have written it and not synced it, or have failed to: then it lies in the
+    /// system's memory, where it can be read, and might never come to the disk.
+    fn rewrite(&mut self) -> io::Result<()> {
+        if self.length == 0 {
+            return Ok(());
+        }
+        match self.compact() {
+            // There is no room for another log. This one is as durable as it can be made.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => self.log.sync(),
+            done => done,
+        }
     }
 
     /// Writes what still counts into a new log, which replaces the old one.

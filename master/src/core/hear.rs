@@ -2,10 +2,10 @@
 //! before the core hears of it.
 
 use common::HostId;
+use common::Span;
 use common::host::Status;
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::Span;
 use link::Contents;
 use scheduler::Event;
 use tokio::sync::mpsc::UnboundedSender;

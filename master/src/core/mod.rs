@@ -149,7 +149,7 @@ impl Core {
         blobs: Box<dyn Contents>,
         laws: Laws,
     ) -> Result<Self, MasterError> {
-        let incarnation = if laws.fence_by_incarnation { store.next_incarnation()? } else { Incarnation(1) };
+        let incarnation = if laws.fence_by_incarnation { store.next_incarnation(now)? } else { Incarnation(1) };
         let settings = Settings {
             suspect_after: config.suspect_after.span(),
             lease: config.lease.span(),

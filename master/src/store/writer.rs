@@ -7,13 +7,16 @@ use common::host::HostFacts;
 use common::token::Role;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState, TokenView};
 use common::{AttemptId, BlobRef, Completion, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use uuid::Uuid;
 
 use super::{AttemptResult, Peer, StoreError, connect, from_postcard, micros, schema, time, to_postcard, word};
 
 /// The write-ahead log keeps at most so many bytes once they are no longer needed.
 const WAL_KEEPS: i64 = 16 << 20;
+
+/// From when seconds are counted: the beginning of 2020, so that they fit for more than a century.
+const ERA: Time = Time(1_577_836_800_000_000);
 
 /// The one connection that writes.
 pub(crate) struct Writer {
@@ -77,6 +80,19 @@ pub(crate) enum Redeemed {
     Refused(&'static str),
 }
 
+/// Brings all that the log holds into the store, durably, and begins another log. What a run before could not sync may lie
+/// in the system's memory, where it can be read, and never come to the disk; so nothing is built on it before it was
+/// written again. Somebody who reads the store meanwhile is left alone.
+fn rewrite(db: &Connection) -> Result<(), StoreError> {
+    match db.pragma_update(None, "journal_mode", "DELETE") {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            tracing::warn!("somebody else reads the store: what it holds is not written again");
+            Ok(())
+        }
+        done => Ok(done?),
+    }
+}
+
 impl Writer {
     /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
@@ -88,6 +104,7 @@ impl Writer {
         if health != "ok" {
             return Err(damaged(health));
         }
+        rewrite(&db)?;
         // Takes effect only before the first table is made.
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -147,11 +164,14 @@ impl Writer {
         self.change("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", params![key, value]).map(drop)
     }
 
-    /// Counts this start of the master.
-    pub(crate) fn next_incarnation(&mut self) -> Result<Incarnation, StoreError> {
+    /// Counts this start of the master. The count is at least the present second of this era: should this store be a copy
+    /// of an earlier day's, the starts that it does not know of are not counted again.
+    pub(crate) fn next_incarnation(&mut self, now: Time) -> Result<Incarnation, StoreError> {
         let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
-        self.set_meta("incarnation", &(last + 1).to_le_bytes())?;
-        Ok(Incarnation(last + 1))
+        let era = u32::try_from(now.since(ERA).0 / 1_000_000).unwrap_or(0);
+        let next = era.max(last.saturating_add(1));
+        self.set_meta("incarnation", &next.to_le_bytes())?;
+        Ok(Incarnation(next))
     }
 
     /// The job that this request made before, with the hash of its body.

@@ -90,7 +90,9 @@ impl Audit {
     /// A worker sends a message to the master.
     pub(super) fn on_said(&mut self, worker: usize, message: &ToMaster) -> Result<(), String> {
         match message {
-            ToMaster::Delivered(deliveries) => deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery)),
+            ToMaster::Delivered(deliveries) => {
+                deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery))
+            }
             ToMaster::Hello { held, .. } => return self.on_hello(worker, held),
             _ => {}
         }
@@ -172,7 +174,8 @@ impl Audit {
         }
         let fresh = std::mem::take(&mut self.fresh);
         let mut open = 0;
-        let submissions: Vec<_> = self.promised.submissions.iter().map(|(request, (job, _))| (*request, *job)).collect();
+        let submissions: Vec<_> =
+            self.promised.submissions.iter().map(|(request, (job, _))| (*request, *job)).collect();
         for (request, job) in submissions {
             let touched = fresh.iter().any(|attempt| attempt.task.job == job);
             if !all && !touched {

@@ -1,8 +1,8 @@
 //! What goes wrong in the simulated world, and when. What is not here: what comes of it.
 
+use ::worker::engine::Decision;
 use common::host::YieldReason;
 use common::{Span, Time};
-use ::worker::engine::Decision;
 
 use super::disk::{self, Fault};
 use super::master::DISK;
@@ -49,6 +49,7 @@ impl World {
     /// Plans all trouble of a run.
     pub(super) fn plan_trouble(&mut self, until: Time) {
         let copies = self.chance.one_in(3);
+        self.copies = copies;
         if copies {
             let copied = self.chance.below(until.0 / 2);
             self.later(Span(copied), What::Trouble(Trouble::Copied));

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::master::engine::{Engine, Letter};
+use ::master::{Config, Interval, StoreError};
 use common::content::BlobHash;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{BlobRef, HostId, Span, Time};
-use ::master::engine::{Engine, Letter};
-use ::master::{Config, Interval, StoreError};
 use uuid::Uuid;
 
 use super::audit::Promised;
@@ -111,7 +111,7 @@ impl World {
         // The wall clock may have been set meanwhile; it counts only now.
         if self.chance.one_in(4) {
             self.master.ahead += self.chance.below(7_200_000_000);
-        } else if self.chance.one_in(4) && !self.restored {
+        } else if self.chance.one_in(4) && !self.copies {
             self.master.ahead -= self.chance.below(3_600_000_000);
         }
         if !self.healed() && self.chance.one_in(6) {
@@ -203,7 +203,6 @@ impl World {
         disk::on(DISK, |disk| disk.restore(&FILES, &copy.files));
         self.master.contents.restore(copy.contents);
         self.audit.promised = copy.promised;
-        self.restored = true;
         self.story.tell(self.now, format_args!("people"), format_args!("put a copy of the store in its place"));
         self.story.count("restored copies");
         let pause = Span::from_millis(self.chance.between(100, 20_000));

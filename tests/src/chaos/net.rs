@@ -158,7 +158,14 @@ impl Net {
 
     /// A frame has arrived at an end that knows of the connection: all that can be read now, in order, and up to where
     /// everything has arrived.
-    pub(super) fn arrive(&mut self, connection: u64, to: End, number: u64, frame: Frame, now: Time) -> (Vec<Frame>, u64) {
+    pub(super) fn arrive(
+        &mut self,
+        connection: u64,
+        to: End,
+        number: u64,
+        frame: Frame,
+        now: Time,
+    ) -> (Vec<Frame>, u64) {
         let Some(there) = self.connections.get_mut(&connection) else { return (Vec::new(), 0) };
         there.heard[to as usize] = now;
         let lane = &mut there.lanes[to as usize];

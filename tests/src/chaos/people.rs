@@ -95,7 +95,11 @@ impl World {
         match (who, ask, told) {
             (_, Ask::Submit(request, spec), Told::Submitted(Ok((job, again)))) => {
                 self.story.count("submissions acknowledged");
-                self.story.tell(self.now, format_args!("people"), format_args!("{request} is job {job} (again: {again})"));
+                self.story.tell(
+                    self.now,
+                    format_args!("people"),
+                    format_args!("{request} is job {job} (again: {again})"),
+                );
                 self.after_submission(who, request, *spec, job);
             }
             (_, Ask::Submit(request, _), Told::Submitted(Err(refusal))) => {
@@ -174,7 +178,9 @@ impl World {
     }
 
     fn is_asking(&self, worker: usize) -> bool {
-        self.questions.values().any(|question| question.who == Who::Door(worker) && matches!(question.ask, Ask::Enrol(..)))
+        self.questions
+            .values()
+            .any(|question| question.who == Who::Door(worker) && matches!(question.ask, Ask::Enrol(..)))
     }
 
     /// Somebody wants a worker to have a token.

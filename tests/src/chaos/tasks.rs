@@ -1,7 +1,7 @@
 //! What commands do in the simulated world, in the place of processes: they take their time, can be frozen, obey or do
 //! not, fail, and leave a result that says whose it is. What is not here: when the worker wants what of them.
 
-use common::attempt::{OutputFile, Outcome, Stream};
+use common::attempt::{Outcome, OutputFile, Stream};
 use common::wire::worker::Command;
 use common::{Content, Span, Time};
 use link::content::hash_bytes;

@@ -146,12 +146,7 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, name: *const c_char, sync:
     }
 }
 
-unsafe extern "C" fn access(
-    _: *mut ffi::sqlite3_vfs,
-    name: *const c_char,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
+unsafe extern "C" fn access(_: *mut ffi::sqlite3_vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: SQLite gives a name and a place for the answer.
     unsafe {
         let Some(path) = simulated(name) else {

@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::worker::engine::{
+    Action, Decision, Ending, Engine, Event, Input, Medium, Moment, Output, Request, Shelf, Spooled,
+};
 use common::host::{Confinement, HostFacts, Status, YieldReason};
 use common::token::JoinToken;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, BlobRef, Span, Speed, Time};
 use uuid::Uuid;
-use ::worker::engine::{Action, Decision, Ending, Engine, Event, Input, Medium, Moment, Output, Request, Shelf, Spooled};
 
 use super::chance::Chance;
 use super::contents::Shelves;
@@ -148,7 +150,7 @@ impl Node {
 
     /// Its clock, which stands still while it sleeps.
     fn clock(&self, now: Time) -> Time {
-        Time(now.0 - self.slept.0)
+        Time(now.max(self.asleep).0 - self.slept.0)
     }
 
     fn moment(&self, now: Time) -> Moment {
@@ -171,7 +173,7 @@ impl Node {
 
     /// It sleeps for so long.
     pub(super) fn sleep(&mut self, now: Time, span: Span) {
-        self.asleep = now + span;
+        self.asleep = self.asleep.max(now) + span;
         self.slept = self.slept + span;
     }
 }
@@ -248,7 +250,8 @@ impl World {
         };
         let connection = self.net.connect(w, now);
         process.connection = Some((connection, false));
-        let hello = process.engine.hello(Time(now.0 - node.slept.0), node.facts.clone(), node.owner.owner(node.facts.slots).into());
+        let clock = Time(now.max(node.asleep).0 - node.slept.0);
+        let hello = process.engine.hello(clock, node.facts.clone(), node.owner.owner(node.facts.slots).into());
         let held = if let ToMaster::Hello { held, .. } = &hello { held.len() } else { 0 };
         self.story.tell(now, format_args!("worker-{w}"), format_args!("connects as #{connection}, holding {held}"));
         self.push(connection, End::Master, Frame::Open(identity.id, identity.key));
@@ -506,7 +509,11 @@ impl World {
                 Some((*id, next, soon, 0))
             }
             Action::Start(id) => {
-                self.story.tell(now, format_args!("worker-{w}"), format_args!("starts {id} (incarnation {})", id.incarnation));
+                self.story.tell(
+                    now,
+                    format_args!("worker-{w}"),
+                    format_args!("starts {id} (incarnation {})", id.incarnation),
+                );
                 task(id, &mut |task| {
                     task.started = true;
                     Some((Next::Exited, task.go(now)))

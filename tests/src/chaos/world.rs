@@ -72,8 +72,8 @@ pub(super) struct World {
     pub(super) workers: Vec<worker::Node>,
     pub(super) questions: BTreeMap<u64, Question>,
     pub(super) next_question: u64,
-    /// Whether a copy was put in the store's place: from then on clocks are not set back.
-    pub(super) restored: bool,
+    /// Whether a copy of the store is made and put in its place: then clocks are not set back.
+    pub(super) copies: bool,
     /// What was found to be wrong where it could not be said at once.
     pub(super) broken: Option<String>,
     plans: BTreeMap<(Time, u64), What>,
@@ -111,7 +111,7 @@ impl World {
             workers,
             questions: BTreeMap::new(),
             next_question: 0,
-            restored: false,
+            copies: false,
             broken: None,
             plans: BTreeMap::new(),
             planned: 0,
@@ -379,9 +379,15 @@ impl World {
         let workers: Vec<String> = (0..self.workers.len())
             .map(|w| {
                 let worker = &self.workers[w];
-                format!("worker-{w} connected: {}, delivered all: {}", worker.welcome().is_some(), worker.has_delivered_all())
+                format!(
+                    "worker-{w} connected: {}, delivered all: {}",
+                    worker.welcome().is_some(),
+                    worker.has_delivered_all()
+                )
             })
             .collect();
-        format!("hours after the end of all trouble not everything has ended: jobs {jobs:?}, questions {asking:?}, {workers:?}")
+        format!(
+            "hours after the end of all trouble not everything has ended: jobs {jobs:?}, questions {asking:?}, {workers:?}"
+        )
     }
 }
