@@ -24,9 +24,9 @@ pub(super) struct Promised {
     submissions: BTreeMap<RequestId, (JobId, JobSpec)>,
     /// Somebody may have had them removed.
     forgettable: BTreeSet<JobId>,
+    /// Somebody has asked for another try.
+    retried: BTreeSet<JobId>,
     results: BTreeMap<TaskId, ResultRecord>,
-    /// Successes that were acknowledged to an honest worker: their tasks were settled then.
-    acknowledged: BTreeSet<AttemptId>,
     /// Attempts that this store has given out.
     given: BTreeSet<AttemptId>,
     tokens: BTreeMap<u32, (u32, u32)>,
@@ -40,13 +40,17 @@ pub(super) struct Audit {
     pub(super) promised: Promised,
     /// Every attempt ever given out, to which worker, and of which command.
     given: BTreeMap<AttemptId, (usize, Option<String>)>,
+    /// Attempts that workers were given under identities which they have no more.
+    strange: BTreeSet<AttemptId>,
     /// Successes that each worker delivered.
     succeeded: BTreeSet<(usize, AttemptId)>,
     /// What each worker has delivered, and was not told that it may forget.
     owed: BTreeMap<usize, BTreeSet<AttemptId>>,
     /// Workers that lie.
     pub(super) liars: BTreeSet<usize>,
-    /// Tasks with successes that have just been acknowledged.
+    /// Successes that lie in each worker's spool, or have.
+    spooled: BTreeSet<(usize, AttemptId)>,
+    /// Successes that have just been acknowledged, or declined: their tasks are settled.
     fresh: BTreeSet<AttemptId>,
 }
 
@@ -63,16 +67,42 @@ impl Audit {
         match message {
             ToWorker::Assign(work) => work.iter().try_for_each(|work| self.on_given(worker, work)),
             ToWorker::Acknowledged(attempts) => {
-                let honest = !self.liars.contains(&worker);
-                for attempt in attempts.iter().filter(|id| honest && self.succeeded.contains(&(worker, **id))) {
-                    if self.promised.given.contains(attempt) {
-                        self.fresh.insert(*attempt);
-                    }
-                }
+                let done = |id: &&AttemptId| self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id);
+                let done: Vec<AttemptId> = attempts.iter().filter(done).copied().collect();
+                self.fresh.extend(done);
+                Ok(())
+            }
+            ToWorker::Welcome { abandon, .. } | ToWorker::Beat { abandon } => {
+                // What somebody wanted to be tried again, he did not want as it was.
+                let open = |id: &AttemptId| !self.promised.retried.contains(&id.task.job) && self.counts(worker, *id);
+                let done = |id: &&AttemptId| self.spooled.contains(&(worker, **id)) && open(id);
+                let done: Vec<AttemptId> = abandon.iter().filter(done).copied().collect();
+                self.fresh.extend(done);
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the present store gave the attempt to this worker, and the worker is honest.
+    fn counts(&self, worker: usize, attempt: AttemptId) -> bool {
+        let given = self.given.get(&attempt).is_some_and(|(to, _)| *to == worker);
+        given
+            && !self.liars.contains(&worker)
+            && !self.strange.contains(&attempt)
+            && self.promised.given.contains(&attempt)
+    }
+
+    /// A worker is another one from now on: what it holds is not its own to the master.
+    pub(super) fn on_new_identity(&mut self, worker: usize) {
+        let held = self.given.iter().filter(|(_, (to, _))| *to == worker);
+        self.strange.extend(held.map(|(attempt, _)| *attempt));
+    }
+
+    /// A worker's spool has made these durable.
+    pub(super) fn on_spooled(&mut self, worker: usize, deliveries: &[Delivery]) {
+        let done = deliveries.iter().filter(|delivery| delivery.completion.outcome.success());
+        self.spooled.extend(done.map(|delivery| (worker, delivery.completion.attempt)));
     }
 
     fn on_given(&mut self, worker: usize, work: &Assignment) -> Result<(), String> {
@@ -131,9 +161,11 @@ impl Audit {
 
     /// The master hears a question: what it may do from now on.
     pub(super) fn on_asked(&mut self, ask: &Ask) {
-        if let Ask::Forget(job) = ask {
-            self.promised.forgettable.insert(*job);
-        }
+        match ask {
+            Ask::Forget(job) => self.promised.forgettable.insert(*job),
+            Ask::Retry(job, _) => self.promised.retried.insert(*job),
+            _ => false,
+        };
     }
 
     /// The master answers a question.
@@ -193,8 +225,8 @@ impl Audit {
             open += usize::from(!record.state.settled());
             self.look_at(job, request, &record, contents)?;
             for attempt in fresh.iter().filter(|attempt| attempt.task.job == job) {
-                settled(attempt.task, &record).map_err(|why| format!("{attempt:?} was acknowledged, and {why}"))?;
-                self.promised.acknowledged.insert(*attempt);
+                settled(attempt.task, &record)
+                    .map_err(|why| format!("{attempt:?} was done, its worker may forget it, and {why}"))?;
             }
         }
         if all && open > engine.open_jobs() {

@@ -37,6 +37,8 @@ pub(super) enum Trouble {
     WorkerSleeps(usize),
     /// A worker's disk is full for a while.
     WorkerFull(usize),
+    /// A worker is set up anew, and needs a token.
+    SetUp(usize),
     /// A worker's owner comes or goes.
     Owner(usize),
     /// What was to last a while is over.
@@ -72,7 +74,7 @@ impl World {
     fn draw(&mut self) -> Trouble {
         let ways = self.workers.len() as u64 + 1;
         let (way, worker) = (self.chance.below(ways) as usize, self.chance.below(ways - 1) as usize);
-        match self.chance.below(30) {
+        match self.chance.below(32) {
             0..4 => Trouble::Storm(way),
             4..8 => Trouble::Cut(way),
             8..12 => Trouble::MasterDisk,
@@ -84,6 +86,7 @@ impl World {
             21..23 => Trouble::WorkerKilled(worker),
             23 => Trouble::WorkerSleeps(worker),
             24..26 => Trouble::WorkerFull(worker),
+            26..28 => Trouble::SetUp(worker),
             _ => Trouble::Owner(worker),
         }
     }
@@ -138,6 +141,7 @@ impl World {
                 let wait = Span::from_millis(self.chance.between(1_000, 120_000));
                 self.later(wait, What::Trouble(Trouble::Room));
             }
+            Trouble::SetUp(w) => self.lose_identity(w),
             Trouble::Room => self.make_room(),
             Trouble::Owner(w) => {
                 let reason = YieldReason::InUse;

@@ -431,6 +431,9 @@ impl World {
             return Ok(());
         }
         for spooled in said {
+            if let Spooled::Durable(deliveries) = &spooled {
+                self.audit.on_spooled(w, deliveries);
+            }
             self.tell_worker(w, Input::Spooled(spooled))?;
         }
         Ok(())
@@ -597,9 +600,17 @@ impl World {
         self.tell_worker(w, Input::Happened(Event::Decided(decision)))
     }
 
+    /// Its identity is gone, as when a disk is copied without it: it needs another.
+    pub(super) fn lose_identity(&mut self, w: usize) {
+        self.workers[w].identity = None;
+        self.end_worker(w, false, "set up anew");
+        self.later(Span::from_secs(1), What::WantToken(w));
+    }
+
     /// Somebody has let the worker in.
     pub(super) fn let_in(&mut self, w: usize, admitted: ::master::engine::Admitted, key: [u8; 32]) {
         self.story.tell(self.now, format_args!("worker-{w}"), format_args!("is {}", admitted.name));
+        self.audit.on_new_identity(w);
         self.workers[w].identity = Some(Identity { id: admitted.id, key });
     }
 
