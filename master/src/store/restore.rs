@@ -99,7 +99,14 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
             continue;
         }
         if progress.tried.last().is_none_or(|last| last.task != task) {
-            progress.tried.push(Tried { task, attempts: 0, failures: 0, losses: 0, live: Vec::new(), lost: Vec::new() });
+            progress.tried.push(Tried {
+                task,
+                attempts: 0,
+                failures: 0,
+                losses: 0,
+                live: Vec::new(),
+                lost: Vec::new(),
+            });
         }
         let Some(tried) = progress.tried.last_mut() else { continue };
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);

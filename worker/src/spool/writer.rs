@@ -132,7 +132,7 @@ impl<S: Contents> Desk<S> {
 
     /// Whether more completions are to be expected soon, if there are any.
     fn crowded(&self) -> Option<bool> {
-        (!self.new.is_empty()).then(|| self.more || self.new.len() >= CROWD)
+        (!self.new.is_empty()).then_some(self.more || self.new.len() >= CROWD)
     }
 
     /// Does what was asked, so far as the disk has room: completions that find none wait here, for they are nowhere
