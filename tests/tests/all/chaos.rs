@@ -24,7 +24,10 @@ fn live(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
         for (what, count) in &run.counts {
             *counts.entry(what).or_default() += count;
         }
-        wrong.extend(run.broken.is_some().then_some(run));
+        if let Some(why) = &run.broken {
+            println!("seed {seed}: {why}");
+            wrong.push(run);
+        }
         if wrong.len() == ENOUGH {
             break;
         }
