@@ -202,6 +202,64 @@ impl BlobStore {
     }
 }
 
+/// What of a content store is asked where it matters whether content is there, and nothing is transferred. A simulated
+/// world has its own.
+pub trait Contents: std::fmt::Debug + Send + Sync {
+    /// Whether the blob is there.
+    fn has(&self, blob: &BlobRef) -> bool;
+
+    /// When somebody last brought the blob in, or counted on it; none where it is not there.
+    fn modified(&self, hash: &BlobHash) -> Option<SystemTime>;
+
+    /// Removes a blob; fine where it is not there.
+    ///
+    /// # Errors
+    /// If the store refuses.
+    fn remove(&self, hash: &BlobHash) -> io::Result<()>;
+
+    /// Every blob with its size and when it was last brought in or counted on.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn list(&self) -> io::Result<Vec<(BlobRef, SystemTime)>>;
+}
+
+impl<T: Contents + ?Sized> Contents for Arc<T> {
+    fn has(&self, blob: &BlobRef) -> bool {
+        (**self).has(blob)
+    }
+
+    fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
+        (**self).modified(hash)
+    }
+
+    fn remove(&self, hash: &BlobHash) -> io::Result<()> {
+        (**self).remove(hash)
+    }
+
+    fn list(&self) -> io::Result<Vec<(BlobRef, SystemTime)>> {
+        (**self).list()
+    }
+}
+
+impl Contents for BlobStore {
+    fn has(&self, blob: &BlobRef) -> bool {
+        BlobStore::has(self, blob)
+    }
+
+    fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
+        BlobStore::modified(self, hash)
+    }
+
+    fn remove(&self, hash: &BlobHash) -> io::Result<()> {
+        BlobStore::remove(self, hash)
+    }
+
+    fn list(&self) -> io::Result<Vec<(BlobRef, SystemTime)>> {
+        BlobStore::list(self)
+    }
+}
+
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }

@@ -20,7 +20,7 @@ mod tunnel;
 
 pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
-pub use content::BlobStore;
+pub use content::{BlobStore, Contents};
 pub use endpoint::{Connection, Purpose, Way, connect};
 pub use enrol::{Asker, Probe, enrol, probe};
 pub use error::LinkError;

@@ -9,7 +9,9 @@ mod clock;
 mod compare;
 mod config;
 mod core;
+pub mod engine;
 mod http;
+mod laws;
 mod limits;
 pub mod operations;
 mod room;
@@ -19,6 +21,7 @@ mod store;
 mod sweep;
 
 pub use config::{Config, Interval};
+pub use laws::Laws;
 pub use limits::Limits;
 pub use run::{rotate_ca, run};
 pub use store::StoreError;

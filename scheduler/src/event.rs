@@ -238,4 +238,7 @@ pub struct Tried {
     pub losses: u32,
     /// Attempts that were live, each with its host and whether its command had been started.
     pub live: Vec<(AttemptId, HostId, bool)>,
+    /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
+    /// counts, should its host come back with it.
+    pub lost: Vec<(AttemptId, HostId, bool)>,
 }

@@ -121,7 +121,7 @@ impl Scheduler {
         }
         record.ended.retain(|ended| ended.attempt != attempt);
         // Found again, so it was not lost after all.
-        record.losses -= u32::from(ended.charged);
+        record.losses = record.losses.saturating_sub(u32::from(ended.charged));
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy { attempt, host: id, primary: !duplicate, suspended: false, hold_up });

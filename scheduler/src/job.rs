@@ -10,6 +10,7 @@ use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, 
 
 use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
+use crate::event::Tried;
 use crate::experience::Stage;
 use crate::few::Few;
 use crate::gathered::Gathered;
@@ -135,6 +136,21 @@ impl Record {
     /// A task that had attempts in an earlier life, up to this number, none of which matters any more.
     pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
         Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
+    }
+
+    /// Remembers the latest of the attempts that were lost in an earlier life.
+    pub(crate) fn remember_lost(&mut self, job: JobId, tried: &Tried) {
+        let own = |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
+        let live = |id: &AttemptId| self.live.iter().any(|copy| copy.attempt.number == id.number);
+        let mut lost: Vec<_> = tried.lost.iter().filter(|(id, ..)| own(id) && !live(id)).copied().collect();
+        lost.sort_unstable();
+        lost.dedup_by_key(|(id, ..)| id.number);
+        let beyond = lost.len().saturating_sub(REMEMBERED);
+        self.ended = lost
+            .split_off(beyond)
+            .into_iter()
+            .map(|(attempt, host, charged)| EndedCopy { attempt, host, delivered: false, charged, returned: false })
+            .collect();
     }
 
     /// Takes a live attempt off and remembers it; says whether it was the primary one.

@@ -113,6 +113,7 @@ impl Scheduler {
             self.reindex(host_id);
             self.watch(host_id);
         }
+        record.remember_lost(id, tried);
         if record.live.is_empty() {
             job.requeued.insert(tried.task);
         }

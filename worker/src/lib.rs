@@ -18,6 +18,7 @@ mod cache;
 mod config;
 mod confinement;
 pub mod control;
+pub mod engine;
 mod error;
 mod facts;
 mod machine;

@@ -26,7 +26,7 @@ const REPORT_DELAY: Span = Span::from_millis(50);
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
+pub enum Event {
     /// The master gives work.
     Assigned(Vec<Assignment>),
     /// The master wants these ended and delivered.
@@ -55,7 +55,7 @@ pub(crate) enum Event {
 
 /// What an attempt left behind.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ending {
+pub struct Ending {
     /// How its command ended, where nobody else ended it.
     pub outcome: Outcome,
     /// Processor time of its tree.
@@ -70,14 +70,14 @@ pub(crate) struct Ending {
 
 impl Ending {
     /// An ending without a trace.
-    pub(crate) fn bare(outcome: Outcome) -> Self {
+    pub fn bare(outcome: Outcome) -> Self {
         Self { outcome, cpu: Span::ZERO, stdout: Stream::default(), stderr: Stream::default(), outputs: Vec::new() }
     }
 }
 
 /// Something to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Action {
+pub enum Action {
     /// Make its directory and place its inputs.
     Stage(AttemptId, Box<Command>),
     /// Start its command.

@@ -5,23 +5,24 @@
 //! Acknowledgements are not recorded: a completion that is delivered twice after a crash is discarded by the master.
 
 pub(crate) mod blobs;
+pub(crate) mod medium;
+pub(crate) mod shelf;
 pub(crate) mod writer;
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use common::content::BlobHash;
 use common::wire::worker::Delivery;
 use common::{AttemptId, Completion, Span, Time};
-use link::files::sync_dir;
+use link::{BlobStore, Contents};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::os::files;
 use blobs::Blobs;
+use medium::{LogFile, Medium};
 
 /// Bytes before each record: its length and its checksum.
 const HEAD: usize = 4 + 8;
@@ -34,7 +35,7 @@ const COMPACT_ABOVE: u64 = 1024 * 1024;
 
 /// A moment that can be told apart from those of other runs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub struct Moment {
     /// Which run of the host, where the system says so.
     pub boot: Option<Uuid>,
     /// Time since that run began.
@@ -63,24 +64,27 @@ struct Entry {
 
 /// The log and what in it still counts.
 #[derive(Debug)]
-pub(crate) struct Spool {
-    path: PathBuf,
-    log: File,
+pub(crate) struct Spool<S = BlobStore> {
+    log: Box<dyn Medium>,
     length: u64,
     live: BTreeMap<AttemptId, Entry>,
     live_bytes: u64,
-    blobs: Arc<Blobs>,
+    blobs: Arc<Blobs<S>>,
 }
 
 impl Spool {
     /// Opens the log in `dir`, or begins one. Removes blobs that no record names.
     pub(crate) fn open(dir: &Path, blobs: Arc<Blobs>) -> io::Result<Self> {
-        std::fs::create_dir_all(dir)?;
-        let path = dir.join("log");
-        let log = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        sync_dir(dir)?;
-        let mut spool = Self { path, log, length: 0, live: BTreeMap::new(), live_bytes: 0, blobs };
+        Self::on(Box::new(LogFile::open(dir)?), blobs)
+    }
+}
+
+impl<S: Contents> Spool<S> {
+    /// As [`Spool::open`], wherever the log and the blobs lie.
+    pub(crate) fn on(log: Box<dyn Medium>, blobs: Arc<Blobs<S>>) -> io::Result<Self> {
+        let mut spool = Self { log, length: 0, live: BTreeMap::new(), live_bytes: 0, blobs };
         spool.replay()?;
+        spool.rewrite()?;
         spool.blobs.sweep()?;
         Ok(spool)
     }
@@ -101,9 +105,9 @@ impl Spool {
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
             entries.push((completion.attempt, Entry { offset, length, blobs }));
         }
-        let written = files::write_at(&self.log, &bytes, self.length).and_then(|()| self.log.sync_data());
+        let written = self.log.write_at(&bytes, self.length).and_then(|()| self.log.sync());
         if let Err(error) = written {
-            let _ = self.log.set_len(self.length);
+            let _ = self.log.cut(self.length);
             return Err(error);
         }
         self.length += bytes.len() as u64;
@@ -122,7 +126,7 @@ impl Spool {
             }
         }
         if self.live.is_empty() && self.length > CUT_ABOVE {
-            self.log.set_len(0)?;
+            self.log.cut(0)?;
             self.length = 0;
         } else if self.length > COMPACT_ABOVE && self.live_bytes < self.length / 4 {
             self.compact()?;
@@ -143,7 +147,7 @@ impl Spool {
 
     fn bytes_of(&self, entry: &Entry) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; entry.length as usize];
-        files::read_at(&self.log, &mut bytes, entry.offset)?;
+        self.log.read_at(&mut bytes, entry.offset)?;
         Ok(bytes)
     }
 
@@ -157,7 +161,7 @@ impl Spool {
 
     /// Reads what is there, up to the first byte that makes no sense; the rest was never acknowledged to anybody.
     fn replay(&mut self) -> io::Result<()> {
-        let bytes = std::fs::read(&self.path)?;
+        let bytes = self.log.read()?;
         while let Some((record, length)) = first_record(&bytes[self.length as usize..]) {
             let blobs: Vec<_> = record.completion.blobs().collect();
             // A blob goes only after its completion was acknowledged.
@@ -169,32 +173,41 @@ impl Spool {
             }
             self.length += length as u64;
         }
-        self.log.set_len(self.length)
+        self.log.cut(self.length)
+    }
+
+    /// Makes what was read durable. A run before may have written it and not synced it, or have failed to: then it lies in the
+    /// system's memory, where it can be read, and might never come to the disk.
+    fn rewrite(&mut self) -> io::Result<()> {
+        if self.length == 0 {
+            return Ok(());
+        }
+        match self.compact() {
+            // There is no room for another log. This one is as durable as it can be made.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => self.log.sync(),
+            done => done,
+        }
     }
 
     /// Writes what still counts into a new log, which replaces the old one.
     fn compact(&mut self) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let log = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
         let (mut bytes, mut offsets) = (Vec::new(), Vec::with_capacity(self.live.len()));
         for entry in self.live.values() {
             offsets.push(bytes.len() as u64);
             bytes.extend_from_slice(&self.bytes_of(entry)?);
         }
-        files::write_at(&log, &bytes, 0)?;
-        log.sync_all()?;
-        // The old one is closed first: not every system replaces a file that is open.
-        self.log = log;
-        if let Err(error) = std::fs::rename(&new, &self.path) {
-            self.log = OpenOptions::new().read(true).write(true).open(&self.path)?;
-            return Err(error);
-        }
-        sync_dir(self.path.parent().unwrap_or(Path::new(".")))?;
+        self.log.replace(&bytes)?;
         for (entry, offset) in self.live.values_mut().zip(offsets) {
             entry.offset = offset;
         }
         self.length = bytes.len() as u64;
         Ok(())
+    }
+
+    /// Lets go of what a completion names that never came into the log.
+    pub(crate) fn discard(&self, completion: &Completion) {
+        let hashes: Vec<BlobHash> = completion.blobs().map(|blob| blob.hash).collect();
+        self.blobs.release(&hashes);
     }
 }
 

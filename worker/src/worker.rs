@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
-use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
-use common::wire::Versions;
 use common::wire::worker::{RECORDS_SINCE, ToMaster, ToWorker};
-use common::{AttemptId, Span, Time};
+use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -24,9 +22,10 @@ use crate::cache::Cache;
 use crate::config::Config;
 use crate::confinement::{InForce, Network};
 use crate::control::{self, Question, Shown};
+use crate::engine::{Engine, Input as Told, Laws, Output};
 use crate::error::WorkerError;
 use crate::facts;
-use crate::machine::{Action, Event, Machine};
+use crate::machine::{Action, Event};
 use crate::os::{self, Accounts};
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
@@ -42,8 +41,6 @@ use crate::spool::{Moment, Spool};
 
 /// Inputs taken before anything is done about them.
 const BATCH: usize = 1_024;
-/// How many spooled completions are read and sent at a time after a connection was made.
-const BACKLOG: usize = 512;
 /// How long a worker that leaves waits for the master to take what is finished.
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
 /// How often to look whether the spool has written everything, at the very end.
@@ -52,8 +49,6 @@ const SPOOL_PAUSE: Duration = Duration::from_millis(2);
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
 /// The number of the sensor that looks at the switch in the worker's own directory.
 const OWN_SWITCH: usize = 0;
-/// The most attempts in a list, so that the message stays within its bound.
-const MAX_HELD: usize = 6_000;
 
 /// Everything that reaches the loop.
 #[derive(Debug)]
@@ -144,7 +139,7 @@ pub async fn run(
     tracing::info!(?facts, "this host");
     let gauge = Gauge::new(facts.slots, facts.cores);
     let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
-    let machine = Machine::new(facts.slots as usize, grace, patience, spool.ids());
+    let engine = Engine::new(facts.slots as usize, grace, patience, spool.ids(), Laws::KEPT);
     let mut eyes = owner::eyes(&config, &dir);
     let named = eyes.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
@@ -163,7 +158,7 @@ pub async fn run(
     let look_every = config.look_every();
     let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {
-        machine,
+        engine,
         policy,
         link,
         turned: Time(0),
@@ -173,7 +168,6 @@ pub async fn run(
         spooling,
         tell,
         attempts: BTreeMap::new(),
-        saved: BTreeMap::new(),
         uplink: None,
         gauge,
         accounts: Arc::default(),
@@ -182,7 +176,6 @@ pub async fn run(
         look_at: Instant::now(),
         book,
         awaited: Awaited::NoMaster,
-        backlog: Vec::new(),
         origin: Instant::now(),
         left: None,
     };
@@ -227,7 +220,7 @@ struct Handle {
 }
 
 struct Shell {
-    machine: Machine,
+    engine: Engine,
     policy: Policy,
     link: LinkInfo,
     /// When the connection was made, or lost, last.
@@ -238,8 +231,6 @@ struct Shell {
     spooling: std::thread::JoinHandle<()>,
     tell: UnboundedSender<Input>,
     attempts: BTreeMap<AttemptId, Handle>,
-    /// What became of the newest state of each attempt.
-    saved: BTreeMap<AttemptId, (u32, Saving)>,
     uplink: Option<(Uplink, Beats)>,
     gauge: Gauge,
     accounts: Arc<Mutex<Accounts>>,
@@ -252,8 +243,6 @@ struct Shell {
     book: Book,
     /// Whether the master can be told of that.
     awaited: Awaited,
-    /// Spooled completions still to be read and sent over this connection.
-    backlog: Vec<AttemptId>,
     origin: Instant,
     /// Since when nothing runs any more.
     left: Option<Instant>,
@@ -266,8 +255,8 @@ impl Shell {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
-        let (mut batch, mut actions, mut leaving) = (Vec::new(), Vec::new(), false);
-        self.decide(&mut actions);
+        let (mut batch, mut outputs, mut leaving) = (Vec::new(), Vec::new(), false);
+        self.decide(&mut outputs);
         let mut refused = None;
         while !self.may_end() {
             let wakeup = self.next_wakeup();
@@ -285,14 +274,14 @@ impl Shell {
                 match input {
                     Input::Session(Session::Over(error)) => {
                         refused = Some(error);
-                        self.machine.step(self.now(), Event::Shutdown, &mut actions);
+                        self.happen(Event::Shutdown, &mut outputs);
                     }
                     Input::Spool(Spooled::Broken(error)) => return Err(WorkerError::Spool(error)),
-                    input => self.on_input(input, &mut actions),
+                    input => self.on_input(input, &mut outputs),
                 }
             }
-            self.decide(&mut actions);
-            self.carry_out(&mut actions);
+            self.decide(&mut outputs);
+            self.carry_out(&mut outputs);
             self.keep_time();
         }
         self.leave().await;
@@ -304,7 +293,7 @@ impl Shell {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let next = self.machine.next_wakeup().into_iter().chain(self.policy.next_wakeup()).min();
+        let next = self.engine.next_wakeup().into_iter().chain(self.policy.next_wakeup()).min();
         let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
         next.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
     }
@@ -312,7 +301,7 @@ impl Shell {
     /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
     fn may_end(&self) -> bool {
         let patient = |left: Instant| left.elapsed() < LAST_DELIVERY;
-        self.left.is_some_and(|left| self.uplink.is_none() || self.machine.ended().is_empty() || !patient(left))
+        self.left.is_some_and(|left| self.uplink.is_none() || self.engine.ended().next().is_none() || !patient(left))
     }
 
     async fn leave(self) {
@@ -332,166 +321,116 @@ impl Shell {
         tracing::info!("the worker has left; nothing of its tasks is left");
     }
 
-    fn on_input(&mut self, input: Input, actions: &mut Vec<Action>) {
-        let event = match input {
-            Input::Machine(event) => Some(event),
-            Input::Session(session) => self.on_session(session),
-            Input::Spool(spooled) => self.on_spooled(spooled),
+    fn on_input(&mut self, input: Input, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Machine(event) => self.happen(event, outputs),
+            Input::Session(session) => self.on_session(session, outputs),
+            Input::Spool(spooled) => self.tell(Told::Spooled(spooled), outputs),
             Input::Sighted(Sighted { sensor, sight }) => {
                 self.policy.saw(self.now(), sensor, sight);
                 // What comes behind it must find the new decision: a task is not started between two key presses.
-                self.decide(actions);
-                None
+                self.decide(outputs);
             }
             Input::Asked(Question { switch, answer }) => {
                 if let Some(sight) = switch {
                     self.policy.saw(self.now(), OWN_SWITCH, sight);
-                    self.decide(actions);
+                    self.decide(outputs);
                 }
                 // Who asked may have gone.
                 let _ = answer.send(self.report());
-                None
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
-                let (owner, slots) = (self.machine.owner(), self.facts.slots);
+                let (owner, slots) = (self.engine.machine().owner(), self.facts.slots);
                 let usable = owner.slots(slots) as f32 / slots.max(1) as f32;
                 let look = Look { at: wall_clock(), owner, cpu: usable * self.gauge.share() };
                 self.book.look(look, &self.tell);
-                None
             }
             Input::Recorded(Due(due)) => {
                 if let (Some((last, stretches)), Awaited::Nothing) = (due, self.awaited) {
                     self.awaited = Awaited::Kept;
                     self.say(ToMaster::Recorded { last, stretches });
                 }
-                None
             }
             Input::Beat(progress) => {
-                self.machine.step(self.now(), Event::Progress(progress), actions);
+                self.happen(Event::Progress(progress), outputs);
                 self.beat();
-                None
             }
-        };
-        if let Some(Event::Ended(id, _)) = &event {
-            self.attempts.remove(id);
-            self.saved.remove(id);
-        }
-        if let Some(event) = event {
-            self.machine.step(self.now(), event, actions);
         }
     }
 
+    fn happen(&mut self, event: Event, outputs: &mut Vec<Output>) {
+        if let Event::Ended(id, _) = &event {
+            self.attempts.remove(id);
+        }
+        self.tell(Told::Happened(event), outputs);
+    }
+
+    fn tell(&mut self, told: Told, outputs: &mut Vec<Output>) {
+        self.engine.step(self.now(), told, outputs);
+    }
+
     /// Has tasks do what the owner's policy lets them.
-    fn decide(&mut self, actions: &mut Vec<Action>) {
+    fn decide(&mut self, outputs: &mut Vec<Output>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
-        if decision != self.machine.decision() {
+        if decision != self.engine.machine().decision() {
             tracing::info!(
                 ?decision,
                 why = self.policy.why().first().map(|finding| &*finding.says),
                 "the owner's policy"
             );
-            self.machine.step(now, Event::Decided(decision), actions);
+            self.happen(Event::Decided(decision), outputs);
         }
     }
 
     /// How the worker is, for its owner.
     fn report(&self) -> control::Report {
-        let Self { facts, policy, machine, link, turned, .. } = self;
+        let Self { facts, policy, engine, link, turned, .. } = self;
+        let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
         Shown { host: &link.name, master: &link.master, facts, connected, policy, machine }.report(self.now())
     }
 
-    fn on_session(&mut self, session: Session) -> Option<Event> {
+    fn on_session(&mut self, session: Session, outputs: &mut Vec<Output>) {
         match session {
             Session::Greet(answer) => {
-                let (versions, facts, status) = (Versions::ours(), self.facts.clone(), self.status());
-                let _ = answer.send(ToMaster::Hello { versions, facts, status, held: self.held() });
-                None
+                let status = self.status();
+                let _ = answer.send(self.engine.hello(self.now(), self.facts.clone(), status));
             }
             Session::Up(uplink, heartbeat) => {
+                // What there is to do comes before it in time: it is not for this connection.
+                self.carry_out(outputs);
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
-                // What was said last over the connection before may not have arrived.
-                for (attempt, (sequence, saving)) in self.saved.clone() {
-                    uplink.say(ToMaster::Checkpoint { attempt, sequence, saving });
-                }
                 self.turned = self.now();
                 self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
-                None
+                self.tell(Told::Up, outputs);
             }
-            Session::Said(message) => self.on_message(message),
+            Session::Said(message) => self.on_message(message, outputs),
             Session::Down => {
                 self.turned = self.now();
                 self.uplink = None;
                 self.awaited = Awaited::NoMaster;
-                self.backlog.clear();
-                None
+                self.tell(Told::Down, outputs);
             }
-            Session::Over(_) => None,
+            Session::Over(_) => {}
         }
     }
 
-    fn on_message(&mut self, message: ToWorker) -> Option<Event> {
-        match message {
-            ToWorker::Welcome { abandon, version, .. } => {
-                if version >= RECORDS_SINCE {
-                    self.awaited = Awaited::Nothing;
-                    self.book.ask(&self.tell);
-                }
-                self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
-                self.read_backlog();
-                Some(Event::Abandon(abandon))
+    fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<Output>) {
+        match &message {
+            ToWorker::Welcome { version, .. } if *version >= RECORDS_SINCE => {
+                self.awaited = Awaited::Nothing;
+                self.book.ask(&self.tell);
             }
-            ToWorker::Assign(work) => Some(Event::Assigned(work)),
-            ToWorker::Stop { attempts, why } => {
-                tracing::info!(
-                    count = attempts.len(),
-                    first = attempts.first().map(tracing::field::display),
-                    why,
-                    "the master stops attempts"
-                );
-                Some(Event::Stop(attempts))
-            }
-            ToWorker::Acknowledged(attempts) => Some(Event::Acknowledged(attempts)),
-            ToWorker::Beat { abandon } => Some(Event::Abandon(abandon)),
-            ToWorker::Goodbye => {
-                tracing::info!("the master goes away for a while");
-                None
-            }
+            ToWorker::Goodbye => tracing::info!("the master goes away for a while"),
             ToWorker::Kept { last } => {
                 self.awaited = Awaited::Nothing;
-                self.book.acknowledged(last, &self.tell);
-                None
+                self.book.acknowledged(*last, &self.tell);
             }
-            ToWorker::Refused(_) => None,
+            _ => {}
         }
-    }
-
-    fn on_spooled(&mut self, spooled: Spooled) -> Option<Event> {
-        match spooled {
-            Spooled::Durable(deliveries) => {
-                if let Some((uplink, _)) = &self.uplink {
-                    uplink.deliver(deliveries);
-                }
-            }
-            Spooled::Read(deliveries) => {
-                if let Some((uplink, _)) = &self.uplink {
-                    uplink.deliver(deliveries);
-                    self.read_backlog();
-                }
-            }
-            Spooled::Broken(_) => {}
-        }
-        None
-    }
-
-    /// Has the next of the spooled completions read.
-    fn read_backlog(&mut self) {
-        let some = self.backlog.split_off(self.backlog.len().saturating_sub(BACKLOG));
-        if !some.is_empty() {
-            self.ask_spool(Request::Read(some));
-        }
+        self.tell(Told::Said(message), outputs);
     }
 
     fn ask_spool(&self, request: Request) {
@@ -505,40 +444,59 @@ impl Shell {
         }
     }
 
-    fn carry_out(&mut self, actions: &mut Vec<Action>) {
+    fn carry_out(&mut self, outputs: &mut Vec<Output>) {
         let mut finished = Vec::new();
-        for action in actions.drain(..) {
-            match action {
-                Action::Stage(id, command) => {
-                    let (orders, inbox) = unbounded_channel();
-                    let dir = self.shop.next_dir(id);
-                    self.attempts.insert(id, Handle { orders, dir: dir.clone() });
-                    tokio::spawn(Arc::clone(&self.shop).attempt(id, command, dir, inbox, self.tell.clone()));
+        for output in outputs.drain(..) {
+            match output {
+                Output::Act(action) => self.act(action),
+                Output::Say(message) => self.say(message),
+                Output::Keep(completion) => finished.push(completion),
+                Output::Deliver(deliveries) => {
+                    if let Some((uplink, _)) = &self.uplink {
+                        uplink.deliver(deliveries);
+                    }
                 }
-                Action::Start(id) => self.order(id, Order::Start),
-                Action::Freeze(id) => self.order(id, Order::Tree(os::Order::Freeze)),
-                Action::Thaw(id) => self.order(id, Order::Tree(os::Order::Thaw)),
-                Action::Terminate(id) => self.order(id, Order::Tree(os::Order::Terminate)),
-                Action::Kill(id) => self.order(id, Order::Tree(os::Order::Kill)),
-                Action::Save(id) => self.order(id, Order::Save),
-                Action::Saving(attempt, sequence, saving) => {
-                    self.saved.insert(attempt, (sequence, saving.clone()));
-                    self.say(ToMaster::Checkpoint { attempt, sequence, saving });
+                Output::Forget(attempts) => {
+                    // What is to be forgotten may be among what has just finished.
+                    self.keep(&mut finished);
+                    self.ask_spool(Request::Forget(attempts));
                 }
-                Action::Drop(id) => self.order(id, Order::Drop),
-                Action::Spool(completion) => finished.push(completion),
-                Action::Discard(ending) => self.shop.discard(&ending),
-                Action::Forget(attempts) => self.ask_spool(Request::Forget(attempts)),
-                Action::Return(attempts, why) => self.say(ToMaster::Returned { attempts, why: why.to_owned() }),
-                Action::Report(held) => self.say(ToMaster::Phases(held)),
-                Action::Owner(owner) => self.say(ToMaster::Owner(owner)),
-                Action::Left => {
-                    self.left.get_or_insert_with(Instant::now);
-                }
+                Output::Read(attempts) => self.ask_spool(Request::Read(attempts)),
             }
         }
+        self.keep(&mut finished);
+    }
+
+    /// Has completions made durable.
+    fn keep(&self, finished: &mut Vec<Completion>) {
         if !finished.is_empty() {
-            self.ask_spool(Request::Append { completions: finished, more: self.machine.has_queued() });
+            let completions = std::mem::take(finished);
+            self.ask_spool(Request::Append { completions, more: self.engine.has_queued() });
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Stage(id, command) => {
+                let (orders, inbox) = unbounded_channel();
+                let dir = self.shop.next_dir(id);
+                self.attempts.insert(id, Handle { orders, dir: dir.clone() });
+                tokio::spawn(Arc::clone(&self.shop).attempt(id, command, dir, inbox, self.tell.clone()));
+            }
+            Action::Start(id) => self.order(id, Order::Start),
+            Action::Freeze(id) => self.order(id, Order::Tree(os::Order::Freeze)),
+            Action::Thaw(id) => self.order(id, Order::Tree(os::Order::Thaw)),
+            Action::Terminate(id) => self.order(id, Order::Tree(os::Order::Terminate)),
+            Action::Kill(id) => self.order(id, Order::Tree(os::Order::Kill)),
+            Action::Save(id) => self.order(id, Order::Save),
+            Action::Drop(id) => self.order(id, Order::Drop),
+            Action::Discard(ending) => self.shop.discard(&ending),
+            Action::Left => {
+                self.left.get_or_insert_with(Instant::now);
+            }
+            // The engine makes these what is said and what is kept.
+            Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
+            Action::Return(..) | Action::Report(_) | Action::Owner(_) => {}
         }
     }
 
@@ -549,19 +507,10 @@ impl Shell {
         }
     }
 
-    fn held(&self) -> Vec<common::attempt::Held> {
-        let mut held = self.machine.held(self.now());
-        if held.len() > MAX_HELD {
-            tracing::warn!(held = held.len(), "more attempts are held than a message can list");
-            held.truncate(MAX_HELD);
-        }
-        held
-    }
-
     /// Reads how far the running programs say that they are, then sends a heartbeat.
     fn gather_progress(&mut self) {
         let dirs: Vec<(AttemptId, PathBuf)> =
-            self.machine.running().filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone()))).collect();
+            self.engine.machine().running().filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone()))).collect();
         if dirs.is_empty() {
             return self.beat();
         }
@@ -574,19 +523,20 @@ impl Shell {
 
     fn beat(&mut self) {
         let status = self.status();
-        self.say(ToMaster::Heartbeat { status, held: self.held() });
+        self.say(self.engine.heartbeat(self.now(), status));
     }
 
     /// How the host can be used now.
     fn status(&mut self) -> Status {
         let up_for = self.up.look(os::since_boot(), os::awake());
-        let (owner, owner_for) = (self.machine.owner(), self.machine.owner_for(self.now()));
+        let machine = self.engine.machine();
+        let (owner, owner_for) = (machine.owner(), machine.owner_for(self.now()));
         Status { owner, cpu: self.gauge.share(), up_for, owner_for }
     }
 
     /// Reports as often as what is held here wants to be heard of.
     fn keep_time(&mut self) {
-        let wanted = self.machine.report_every().map(|every| Duration::from(every).max(SHORTEST_BEAT));
+        let wanted = self.engine.machine().report_every().map(|every| Duration::from(every).max(SHORTEST_BEAT));
         if let Some((_, beats)) = &mut self.uplink {
             beats.keep(wanted, Instant::now());
         }

@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Writes it down if there is a reason and it is not too soon.
-    pub(super) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
         let soon = self.now.since(self.notebook.written) < WRITE_EVERY;
         if self.notebook.due && !soon { self.write_experience() } else { Ok(()) }
     }

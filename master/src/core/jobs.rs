@@ -128,7 +128,7 @@ impl Core {
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             });
         }
-        if let Some(refusal) = self.room.refuse_new(0) {
+        if let Some(refusal) = self.room.as_ref().and_then(|room| room.refuse_new(0)) {
             return Ok(Err(refusal));
         }
         if let Some(refusal) = self.missing_content(&spec) {
@@ -465,6 +465,16 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// The job that a request made.
+    pub(crate) fn job_of(&self, request: RequestId) -> Result<Option<JobId>, StoreError> {
+        Ok(self.store.job_of_request(request)?.map(|known| known.job))
+    }
+
+    /// A job as the store has it.
+    pub(crate) fn stored(&self, job: JobId) -> Result<Option<crate::store::Restored>, StoreError> {
+        self.store.restore_job(job)
     }
 
     /// How many jobs are not settled.

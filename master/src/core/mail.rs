@@ -104,6 +104,11 @@ impl Outbox {
         Self::closing(Box::new(move || connection.close(VarInt::from_u32(2), b"it does not read what it is told")))
     }
 
+    /// The way to a worker without a connection: one that does not read is told nothing more.
+    pub(crate) fn loose() -> (Self, Receiver<ToWorker>) {
+        Self::closing(Box::new(|| {}))
+    }
+
     fn closing(close: Box<dyn Fn() + Send>) -> (Self, Receiver<ToWorker>) {
         let (tx, rx) = channel(WAITING);
         (Self { tx, close }, rx)

@@ -8,6 +8,7 @@ mod assign;
 mod availability;
 mod check;
 mod experience;
+mod hear;
 mod hosts;
 mod jobs;
 mod mail;
@@ -19,17 +20,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
 
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, Completion, HostId, Incarnation, JobId, Span, Time};
-use link::{BlobStore, LinkError};
+use link::{BlobStore, Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
 use crate::clock::Clock;
 use crate::compare::Comparison;
+use crate::laws::Laws;
 use crate::limits::Limits;
 use crate::room::Room;
 use crate::store::{StoreError, TakenUp, Writer};
@@ -38,6 +39,7 @@ use record::Recorder;
 
 pub(crate) use check::check_spec;
 pub(crate) use experience::note_of;
+pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, SessionId};
 pub(crate) use jobs::LiveJob;
 pub(crate) use mail::{HostMail, Outbox};
@@ -46,12 +48,13 @@ pub(crate) use peers::Judged;
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
 const GROUP: usize = 4_096;
 /// How often the thread looks at the clock when nothing happens.
-const BEAT: Duration = Duration::from_secs(1);
+const BEAT: Span = Span::from_secs(1);
 /// A gap longer than this between two looks means that the machine, or this process, stood still.
 const PAUSE: Span = Span::from_secs(5);
 
 type Work = Box<dyn FnOnce(&mut Core) -> Result<Answer, StoreError> + Send>;
-type Answer = Box<dyn FnOnce() + Send>;
+/// Tells whoever asked.
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 /// The core's thread, with why it ended.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
@@ -67,13 +70,14 @@ pub(crate) struct Handle {
 
 /// The scheduler with everything that it drives.
 pub(crate) struct Core {
-    clock: Clock,
     now: Time,
+    laws: Laws,
     store: Writer,
     scheduler: Scheduler,
     incarnation: Incarnation,
-    blobs: BlobStore,
-    room: Arc<Room>,
+    blobs: Box<dyn Contents>,
+    /// The disk; none where there is none to look after.
+    room: Option<Arc<Room>>,
     jobs: BTreeMap<JobId, jobs::Job>,
     /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
@@ -141,64 +145,20 @@ impl Handle {
 /// gone or the store fails.
 pub(crate) fn start(
     clock: Clock,
-    mut store: Writer,
+    store: Writer,
     config: &Config,
     blobs: BlobStore,
     compare: UnboundedSender<Comparison>,
     room: Arc<Room>,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
-    let (incarnation, taken_up) = store.begin(clock.now())?;
-    if let Some(TakenUp { copied, tokens }) = taken_up {
-        tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
-    }
-    let settings = Settings {
-        suspect_after: config.suspect_after.span(),
-        lease: config.lease.span(),
-        heartbeat: config.heartbeat.span(),
-        prefetch_window: config.prefetch.span(),
-        audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
-        ..Settings::default()
-    };
-    let open = |path: &PathBuf| {
-        Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
-    };
-    let recorder = config.record.as_ref().map(open).transpose()?;
-    let (changed, changed_rx) = watch::channel(0);
-    let (settled, settled_rx) = watch::channel(0);
-    let mut core = Core {
-        clock,
-        now: clock.now(),
-        store,
-        scheduler: Scheduler::new(settings, incarnation),
-        incarnation,
-        blobs,
-        room,
-        jobs: BTreeMap::new(),
-        open_of: BTreeMap::new(),
-        hosts: BTreeMap::new(),
-        mail: BTreeMap::new(),
-        answers: Vec::new(),
-        delivered: None,
-        follow: Vec::new(),
-        leaving: Vec::new(),
-        effects: Vec::new(),
-        recorder,
-        notebook: experience::Notebook::default(),
-        availability: availability::Retention::of(config),
-        limits: config.limits.clone(),
-        jobs_kept: retention::JobRetention::of(config),
-        compare,
-        undecided: BTreeMap::new(),
-        changed: (false, changed),
-        settled: (false, settled),
-    };
-    core.restore()?;
-    core.finish_group()?;
+    let around = Around { blobs: Box::new(blobs), room: Some(room), compare };
+    let mut core = Core::begin(clock.now(), store, config, around, Laws::KEPT)?;
+    let (changed, settled, incarnation) = (core.changed.1.subscribe(), core.settled.1.subscribe(), core.incarnation);
     let (inbox, work) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || {
-            let ended = core.run(&work);
+            let ended = core.run(&work, clock);
             if ended.is_err() {
                 // A store that failed is not closed: closing it would copy into it what may never have reached the disk.
                 // What is durable is read again at the next start.
@@ -207,18 +167,86 @@ pub(crate) fn start(
             ended
         })
         .map_err(|e| MasterError::Core(e.to_string()))?;
-    Ok((Handle { inbox, changed: changed_rx, settled: settled_rx }, incarnation, thread))
+    Ok((Handle { inbox, changed, settled }, incarnation, thread))
+}
+
+/// What lies around a core.
+pub(crate) struct Around {
+    /// The content of files.
+    pub(crate) blobs: Box<dyn Contents>,
+    /// The disk, if there is one to look after.
+    pub(crate) room: Option<Arc<Room>>,
+    /// Where results go that are to be compared beside the core.
+    pub(crate) compare: UnboundedSender<Comparison>,
 }
 
 impl Core {
-    fn run(&mut self, work: &Receiver<Work>) -> Result<(), StoreError> {
+    /// A core with what the store holds, which counts this as one more start of the master.
+    pub(crate) fn begin(
+        now: Time,
+        mut store: Writer,
+        config: &Config,
+        around: Around,
+        laws: Laws,
+    ) -> Result<Self, MasterError> {
+        let (counted, taken_up) = store.begin(now)?;
+        let incarnation = if laws.fence_by_incarnation { counted } else { Incarnation(1) };
+        if let Some(TakenUp { copied, tokens }) = taken_up {
+            tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
+        }
+        let settings = Settings {
+            suspect_after: config.suspect_after.span(),
+            lease: config.lease.span(),
+            heartbeat: config.heartbeat.span(),
+            prefetch_window: config.prefetch.span(),
+            audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
+            ..Settings::default()
+        };
+        let open = |path: &PathBuf| {
+            Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
+        };
+        let recorder = config.record.as_ref().map(open).transpose()?;
+        let Around { blobs, room, compare } = around;
+        let mut core = Core {
+            now,
+            laws,
+            store,
+            scheduler: Scheduler::new(settings, incarnation),
+            incarnation,
+            blobs,
+            room,
+            jobs: BTreeMap::new(),
+            open_of: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            mail: BTreeMap::new(),
+            answers: Vec::new(),
+            delivered: None,
+            follow: Vec::new(),
+            leaving: Vec::new(),
+            effects: Vec::new(),
+            recorder,
+            notebook: experience::Notebook::default(),
+            availability: availability::Retention::of(config),
+            limits: config.limits.clone(),
+            jobs_kept: retention::JobRetention::of(config),
+            compare,
+            undecided: BTreeMap::new(),
+            changed: (false, watch::Sender::new(0)),
+            settled: (false, watch::Sender::new(0)),
+        };
+        core.restore()?;
+        core.finish_group()?;
+        Ok(core)
+    }
+
+    fn run(&mut self, work: &Receiver<Work>, clock: Clock) -> Result<(), StoreError> {
         loop {
-            let first = match work.recv_timeout(self.patience()) {
+            let first = match work.recv_timeout(self.patience(clock.now()).into()) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            self.look_at_clock()?;
+            self.look_at_clock(clock.now())?;
             self.look_at_disk();
             for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
                 let answer = work(self)?;
@@ -230,13 +258,13 @@ impl Core {
     }
 
     /// How long nothing needs to be done if nothing comes.
-    fn patience(&self) -> Duration {
-        let wakeup = self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(self.clock.now()).into());
-        wakeup.min(BEAT)
+    pub(crate) fn patience(&self, now: Time) -> Span {
+        self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(now)).min(BEAT)
     }
 
-    fn look_at_clock(&mut self) -> Result<(), StoreError> {
-        let before = std::mem::replace(&mut self.now, self.clock.now());
+    /// It is now this late: what is due happens.
+    pub(crate) fn look_at_clock(&mut self, now: Time) -> Result<(), StoreError> {
+        let before = std::mem::replace(&mut self.now, now);
         let gap = self.now.since(before);
         if gap > PAUSE {
             tracing::warn!("stood still for {gap}: all leases are extended");
@@ -250,9 +278,16 @@ impl Core {
 
     /// Sees to it that what comes can be written down, also where others have filled the disk.
     fn look_at_disk(&self) {
-        self.room.make_way(0);
-        self.room.extend_store();
-        self.room.tend();
+        if let Some(room) = &self.room {
+            room.make_way(0);
+            room.extend_store();
+            room.tend();
+        }
+    }
+
+    /// Has somebody told something when the group is durable.
+    pub(crate) fn answer_later(&mut self, answer: Answer) {
+        self.answers.push(answer);
     }
 
     /// One event, all its effects, and what follows from them.
@@ -280,18 +315,16 @@ impl Core {
     }
 
     /// Makes the group durable, then sends and answers.
-    fn finish_group(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
+        if !self.laws.acknowledge_after_commit {
+            self.send_and_answer();
+        }
         let started = std::time::Instant::now();
         if self.store.commit()? {
             metrics::counter!("deskgrid_commits_total").increment(1);
             metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
         }
-        for (host, mail) in std::mem::take(&mut self.mail) {
-            self.send(host, mail);
-        }
-        for answer in self.answers.drain(..) {
-            answer();
-        }
+        self.send_and_answer();
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
@@ -301,6 +334,15 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    fn send_and_answer(&mut self) {
+        for (host, mail) in std::mem::take(&mut self.mail) {
+            self.send(host, mail);
+        }
+        for answer in self.answers.drain(..) {
+            answer();
+        }
     }
 
     /// The present time, the same for everything in one group.

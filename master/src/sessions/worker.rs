@@ -5,24 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::HostId;
-use common::host::Status;
 use common::wire::stream::Open;
-use common::wire::worker::{Delivery, ToMaster, ToWorker};
-use common::wire::{Refusal, RefusalCode, Versions};
+use common::wire::worker::{ToMaster, ToWorker};
 use link::{Channel, FrameReceiver, FrameSender, LinkError};
 use quinn::{Connection, VarInt};
-use scheduler::Event;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
 use super::{accept, checkpoint, read_open, renew, serve_content, stopped, within_deadline};
-use crate::core::{Connected, Core, Outbox, SessionId};
+use crate::core::{Outbox, SessionId, content_is_here, greeted};
 use crate::run::State;
-use crate::store::{Peer, StoreError};
+use crate::store::Peer;
 
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
-/// More slots than this are a mistake, or hostile: more than the command line takes.
-const MAX_SLOTS: u32 = 4_096;
 /// So many messages of one worker wait for the core at most.
 const UNREAD: usize = 32;
 /// How long the last word to a worker may take.
@@ -80,7 +75,8 @@ async fn serve_control(
     let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
     let (outbox, inbox) = Outbox::new(connection.clone());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
-    let connected = match welcome(state, hello, peer, host, session, outbox) {
+    let (name, heartbeat) = (peer.name.clone(), state.config.heartbeat.span());
+    let connected = match greeted(hello, (host, name), session, outbox, heartbeat) {
         Ok(connected) => connected,
         Err(refusal) => {
             channel.tx.send(&ToWorker::Refused(refusal.clone())).await?;
@@ -94,32 +90,6 @@ async fn serve_control(
         ended = speak(channel.tx, inbox) => ended,
         ended = listen(state, channel.rx, host, session) => ended,
     }
-}
-
-fn welcome(
-    state: &State,
-    hello: ToMaster,
-    peer: &Peer,
-    host: HostId,
-    session: SessionId,
-    outbox: Outbox,
-) -> Result<Connected, Refusal> {
-    let invalid = |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
-    let ToMaster::Hello { versions, facts, status, held } = hello else {
-        return Err(invalid("the first message must be Hello"));
-    };
-    let version = Versions::ours().agree(&versions)?;
-    if !(1..=MAX_SLOTS).contains(&facts.slots) {
-        return Err(invalid(&format!("a host has 1 to {MAX_SLOTS} slots, not {}", facts.slots)));
-    }
-    let (name, heartbeat) = (peer.name.clone(), state.config.heartbeat.span());
-    Ok(Connected { host, name, session, outbox, version, heartbeat, facts, status: sound(status), held })
-}
-
-/// A status whose numbers are what they must be.
-fn sound(status: Status) -> Status {
-    let cpu = if status.cpu.is_finite() { status.cpu.clamp(0.0, 1.0) } else { 0.0 };
-    Status { cpu, ..status }
 }
 
 /// Sends what the core has for the host, as many messages in one write as there are.
@@ -146,53 +116,24 @@ async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: Ses
     let unread = Arc::new(Semaphore::new(UNREAD));
     while let Some(message) = rx.recv::<ToMaster>().await? {
         let Ok(turn) = unread.clone().acquire_owned().await else { break };
-        let tell = |work: Word| {
-            state.core.tell(move |core| {
-                let _turn = turn;
-                work(core)
-            });
-        };
-        let event = |event| Box::new(move |core: &mut Core| core.on_event(host, session, event)) as Word;
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
-            ToMaster::Heartbeat { status, held } => {
-                tell(Box::new(move |core| core.on_heartbeat(host, session, sound(status), held)));
-            }
-            ToMaster::Phases(held) => tell(event(Event::AttemptsMoved { host, held })),
-            ToMaster::Delivered(deliveries) => {
-                complete(state, host, &deliveries)?;
-                let each = move |core: &mut Core| deliveries.into_iter().try_for_each(|d| core.on_delivery(host, d));
-                tell(Box::new(each));
-            }
-            ToMaster::Returned { attempts, why } => {
-                tracing::debug!(%host, count = attempts.len(), why, "returned");
-                tell(event(Event::AttemptsReturned { host, attempts }));
-            }
-            ToMaster::Owner(owner) => tell(event(Event::OwnerChanged { host, owner })),
             ToMaster::Checkpoint { attempt, sequence, saving } => {
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
-            ToMaster::Leaving => tell(event(Event::HostLeft { host })),
-            ToMaster::Recorded { last, stretches } => {
-                tell(Box::new(move |core| core.on_recorded(host, session, last, &stretches)));
+            message => {
+                // Should some content not be here, the session ends: the worker comes back, sends the content of all
+                // that was not acknowledged, and delivers again.
+                if let Err(what) = content_is_here(&state.blobs, &message) {
+                    tracing::warn!(%host, "{what}");
+                    return Err(LinkError::Protocol(what));
+                }
+                state.core.tell(move |core| {
+                    let _turn = turn;
+                    core.on_said(host, session, message)
+                });
             }
-            ToMaster::Instance(run) => tell(Box::new(move |core| core.on_instance(host, session, run))),
         }
-    }
-    Ok(())
-}
-
-/// Something for the core to do.
-type Word = Box<dyn FnOnce(&mut Core) -> Result<(), StoreError> + Send>;
-
-/// Whether all content of completions is here. Should some of it not be, the session ends: the worker comes back, sends
-/// the content of all that was not acknowledged, and delivers again.
-fn complete(state: &State, host: HostId, deliveries: &[Delivery]) -> Result<(), LinkError> {
-    let here = |delivery: &Delivery| delivery.completion.blobs().all(|blob| state.blobs.has(&blob));
-    if let Some(broken) = deliveries.iter().find(|delivery| !here(delivery)) {
-        let what = format!("the completion of {} came without its content", broken.completion.attempt);
-        tracing::warn!(%host, "{what}");
-        return Err(LinkError::Protocol(what));
     }
     Ok(())
 }

@@ -15,6 +15,9 @@ const COPIED: &str = "copied";
 /// have given them to others since.
 const LEFT_OUT: i64 = 10_000;
 
+/// From when seconds are counted: the beginning of 2020, so that they fit for more than a century.
+const ERA: Time = Time(1_577_836_800_000_000);
+
 /// What was done because the store is a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakenUp {
@@ -38,14 +41,15 @@ impl Reader {
 }
 
 impl Writer {
-    /// Counts this start of the master. If the store is a copy, the master that it is of may have gone on for a while:
+    /// Counts this start of the master. The count is at least the present second of this era: should this store be that of
+    /// an earlier day, put back by hand, the starts that it does not know of are not counted again. If it is a copy, the master that it is of may have gone on for a while:
     /// nothing that it gave out since may be mistaken for something that this one gives out. So numbers go on further up,
     /// and tokens that were good then, and may have been used since, are good no more.
     pub(crate) fn begin(&mut self, now: Time) -> Result<(Incarnation, Option<TakenUp>), StoreError> {
         let last = u32::from_le_bytes(self.meta("incarnation", || [0; 4])?);
         let copied = self.note(COPIED)?;
         let next = match copied {
-            None => last.saturating_add(1),
+            None => last.saturating_add(1).max(u32::try_from(now.since(ERA).0 / 1_000_000).unwrap_or(0)),
             Some(_) => beyond(last, now),
         };
         self.set_meta("incarnation", &next.to_le_bytes())?;

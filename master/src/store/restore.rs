@@ -114,18 +114,28 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
             continue;
         }
         if progress.tried.last().is_none_or(|last| last.task != task) {
-            progress.tried.push(Tried { task, attempts: 0, failures: 0, losses: 0, live: Vec::new() });
+            progress.tried.push(Tried {
+                task,
+                attempts: 0,
+                failures: 0,
+                losses: 0,
+                live: Vec::new(),
+                lost: Vec::new(),
+            });
         }
         let Some(tried) = progress.tried.last_mut() else { continue };
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
+        let id = AttemptId { task: TaskId::new(job, task), number, incarnation: Incarnation(row.get(2)?) };
+        let host = HostId(row.get(3)?);
         match state.as_str() {
             "failed" if charged => tried.failures += 1,
-            "lost" if executed && charged => tried.losses += 1,
-            "assigned" | "running" => {
-                let id = AttemptId { task: TaskId::new(job, task), number, incarnation: Incarnation(row.get(2)?) };
-                tried.live.push((id, HostId(row.get(3)?), executed));
+            // What somebody wanted to be tried again is not to come back.
+            "lost" if charged => {
+                tried.losses += u32::from(executed);
+                tried.lost.push((id, host, executed));
             }
+            "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
@@ -77,6 +77,19 @@ pub(crate) struct NewAttempt<'a> {
     pub(crate) why: &'a str,
 }
 
+/// Brings all that the log holds into the store, durably, and begins another log. What a run before could not sync may lie
+/// in the system's memory, where it can be read, and never come to the disk; so nothing is built on it before it was
+/// written again. Somebody who reads the store meanwhile is left alone.
+fn rewrite(db: &Connection) -> Result<(), StoreError> {
+    match db.pragma_update(None, "journal_mode", "DELETE") {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+            tracing::warn!("somebody else reads the store: what it holds is not written again");
+            Ok(())
+        }
+        done => Ok(done?),
+    }
+}
+
 impl Writer {
     /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
@@ -92,6 +105,7 @@ impl Writer {
         if found > schema::VERSION {
             return Err(StoreError::Newer { found, known: schema::VERSION });
         }
+        rewrite(&db)?;
         // Takes effect only before the first table is made.
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;

@@ -1,8 +1,9 @@
 //! Jobs: let in, settled, cancelled, retried, forgotten.
 
+use common::attempt::Outcome;
 use common::job::Rules;
 use common::view::{JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, TaskId};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason, Refused, Settled, StartReason, Verdict};
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
@@ -220,6 +221,30 @@ fn a_job_comes_back_from_the_store_as_it_was() {
 }
 
 #[test]
+fn a_result_of_an_attempt_that_was_lost_before_a_restart_still_counts() {
+    let mut w = World::new();
+    let (task, host) = (TaskId::new(JobId(1), 1), HostId(1));
+    let attempt = AttemptId { task, number: 1, incarnation: Incarnation(0) };
+    let tried = scheduler::event::Tried {
+        task: 1,
+        attempts: 1,
+        failures: 0,
+        losses: 1,
+        live: Vec::new(),
+        lost: vec![(attempt, host, true)],
+    };
+    let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
+    let bag = Bag { tasks: IdSet::from_range(1, 1), rules: Rules::default() };
+    let mut effects = Vec::new();
+    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag, progress }, &mut effects);
+    assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);
+    let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(1));
+    w.scheduler.step(w.now, Event::AttemptEnded { host, attempt, outcome, ran }, &mut effects);
+    assert_eq!(verdict(&effects), Verdict::Taken);
+    assert_eq!(w.task_state(JobId(1), 1), TaskState::Finished);
+}
+
+#[test]
 fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
     let mut w = World::new();
     let task = TaskId::new(JobId(1), 1);
@@ -230,6 +255,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         failures: u32::MAX,
         losses: u32::MAX,
         live: vec![(attempt(u32::MAX), HostId(1), true), (attempt(7), HostId(1), true), (attempt(7), HostId(2), true)],
+        lost: vec![(attempt(7), HostId(1), true), (attempt(6), HostId(1), true), (attempt(6), HostId(2), true)],
     };
     let progress = scheduler::event::Progress {
         finished: IdSet::from_range(2, 9),

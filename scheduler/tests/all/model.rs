@@ -647,6 +647,8 @@ impl Model {
                     failures: job.failures.get(index).copied().unwrap_or(0),
                     losses: job.losses.get(index).copied().unwrap_or(0),
                     live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
+                    // The model takes none of them back.
+                    lost: Vec::new(),
                 }
             };
             let progress = Progress {

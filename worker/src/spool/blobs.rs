@@ -10,21 +10,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use common::BlobRef;
 use common::content::BlobHash;
-use link::BlobStore;
+use link::{BlobStore, Contents, LinkError};
 
 /// A content store in which each blob counts its holders.
 #[derive(Debug)]
-pub(crate) struct Blobs {
-    store: BlobStore,
-    incoming: PathBuf,
+pub(crate) struct Blobs<S = BlobStore> {
+    store: S,
     holders: Mutex<BTreeMap<BlobHash, u32>>,
 }
 
 impl Blobs {
-    /// Opens the store in `dir`, or begins one.
-    pub(crate) fn open(dir: &Path) -> Result<Self, link::LinkError> {
-        let store = BlobStore::open(dir)?;
-        Ok(Self { store, incoming: dir.join("incoming"), holders: Mutex::default() })
+    /// Opens the store in `dir`, or begins one. Copies that a crash broke off go.
+    pub(crate) fn open(dir: &Path) -> Result<Self, LinkError> {
+        let (store, incoming) = (BlobStore::open(dir)?, dir.join("incoming"));
+        let empty = || std::fs::read_dir(&incoming)?.try_for_each(|left| std::fs::remove_file(left?.path()));
+        empty().map_err(LinkError::file("cannot empty", &incoming))?;
+        Ok(Self::over(store))
     }
 
     /// Copies a file in, durably, and holds it.
@@ -47,14 +48,21 @@ impl Blobs {
         }
     }
 
-    /// Whether the blob is there.
-    pub(crate) fn has(&self, blob: &BlobRef) -> bool {
-        self.store.has(blob)
-    }
-
     /// Where the blob lies.
     pub(crate) fn path_of(&self, blob: &BlobRef) -> PathBuf {
         self.store.path_of(&blob.hash)
+    }
+}
+
+impl<S: Contents> Blobs<S> {
+    /// Nothing is held yet.
+    pub(crate) fn over(store: S) -> Self {
+        Self { store, holders: Mutex::default() }
+    }
+
+    /// Whether the blob is there.
+    pub(crate) fn has(&self, blob: &BlobRef) -> bool {
+        self.store.has(blob)
     }
 
     /// One more holder for each.
@@ -89,9 +97,6 @@ impl Blobs {
             if !holders.contains_key(&blob.hash) {
                 self.store.remove(&blob.hash)?;
             }
-        }
-        for left in std::fs::read_dir(&self.incoming)? {
-            std::fs::remove_file(left?.path())?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What the spool promises over crashes.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 use common::attempt::{OutputFile, Stream};
@@ -136,6 +137,76 @@ fn the_log_shrinks_when_little_of_it_counts() {
     assert_eq!(ids(&spool), left);
     assert_eq!(spool.read(&[attempt(1_995)], moment(1)).unwrap()[0].completion, completion(1_995, vec![]));
     assert_eq!(ids(&open(dir.path())), left);
+}
+
+/// A log on a disk with room for so many bytes.
+#[derive(Debug)]
+struct Small {
+    bytes: Vec<u8>,
+    room: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Medium for Small {
+    fn read(&self) -> io::Result<Vec<u8>> {
+        Ok(self.bytes.clone())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        bytes.copy_from_slice(&self.bytes[offset as usize..][..bytes.len()]);
+        Ok(())
+    }
+
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if offset as usize + bytes.len() > self.room.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.truncate(offset as usize);
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.bytes.resize(length as usize, 0);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes = bytes.to_vec();
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_holds_up_new_completions_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+    let room = Arc::new(std::sync::atomic::AtomicUsize::new(1 << 20));
+    let small = Small { bytes: Vec::new(), room: Arc::clone(&room) };
+    let mut desk = writer::Desk::new(Spool::on(Box::new(small), blobs).unwrap());
+    let mut work = |requests: Vec<writer::Request>| {
+        requests.into_iter().for_each(|request| desk.take(request));
+        let mut said = Vec::new();
+        desk.work(moment(1), &mut |spooled| said.push(spooled)).unwrap();
+        (said, desk.waiting())
+    };
+    let append = |completions| writer::Request::Append { completions, more: false };
+    let old: Vec<Completion> = (200..400).map(|index| completion(index, vec![])).collect();
+    let ids: Vec<AttemptId> = old.iter().map(|old| old.attempt).collect();
+    assert!(matches!(&work(vec![append(old)]).0[..], [writer::Spooled::Durable(all)] if all.len() == 200));
+    room.store(CUT_ABOVE as usize + 1_000, std::sync::atomic::Ordering::Relaxed);
+    let new = (1..=4).map(|index| completion(1_000 + index, vec![])).collect();
+    let (said, waits) = work(vec![append(new)]);
+    assert!(said.is_empty() && waits, "{said:?}");
+    // What the master has is removed meanwhile, and that makes the room. What is not wanted any more waits no longer.
+    let (said, waits) = work(vec![writer::Request::Forget([&ids[..], &[attempt(1_001)]].concat())]);
+    assert!(said.is_empty() && waits, "{said:?}");
+    let (said, waits) = work(vec![]);
+    assert!(matches!(&said[..], [writer::Spooled::Durable(all)] if all.len() == 3), "{said:?}");
+    assert!(!waits);
 }
 
 #[test]

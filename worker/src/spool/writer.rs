@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::wire::worker::Delivery;
 use common::{AttemptId, Completion, Span};
+use link::{BlobStore, Contents};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
@@ -20,10 +21,15 @@ const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the thread is asked to do.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub enum Request {
     /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others where more work is queued
     /// here: then nobody waits for these alone.
-    Append { completions: Vec<Completion>, more: bool },
+    Append {
+        /// Which.
+        completions: Vec<Completion>,
+        /// Whether more work is queued.
+        more: bool,
+    },
     /// These are durable elsewhere.
     Forget(Vec<AttemptId>),
     /// Read those that are there; answered by [`Spooled::Read`].
@@ -32,7 +38,7 @@ pub(crate) enum Request {
 
 /// What the thread answers.
 #[derive(Debug)]
-pub(crate) enum Spooled {
+pub enum Spooled {
     /// These are durable now.
     Durable(Vec<Delivery>),
     /// What was asked for.
@@ -49,80 +55,122 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
 ) -> std::io::Result<(mpsc::Sender<Request>, thread::JoinHandle<()>)> {
     let (requests, inbox) = mpsc::channel();
     let thread = thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
-        let say = |answer: Spooled| answers.send(answer.into()).is_ok();
-        let mut desk = Desk { spool, now, crowd: None };
-        while let Ok(first) = inbox.recv() {
-            if let Some(early) = desk.crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
+        let mut desk = Desk::new(spool);
+        let mut crowd: Option<Instant> = None;
+        // What waits for room on the disk is tried again even if nothing more comes, also when nothing more can.
+        while let Some(first) = next(&inbox, desk.waiting()) {
+            if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
                 thread::sleep(early);
             }
-            match desk.serve(first, &inbox, &say) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    say(Spooled::Broken(error));
-                    return;
-                }
+            first.into_iter().chain(inbox.try_iter()).for_each(|request| desk.take(request));
+            if let Some(crowded) = desk.crowded() {
+                crowd = crowded.then(Instant::now);
+            }
+            let mut heard = true;
+            let worked = desk.work(now(), &mut |answer| heard &= answers.send(answer.into()).is_ok());
+            if let Err(error) = worked {
+                let _ = answers.send(Spooled::Broken(error).into());
+                return;
+            }
+            if !heard {
+                return;
             }
         }
     })?;
     Ok((requests, thread))
 }
 
-struct Desk {
-    spool: Spool,
-    now: fn() -> Moment,
-    /// When completions were last synced, if more were to be expected soon.
-    crowd: Option<Instant>,
+/// The next request, or none of them after a while where something waits; the end where nothing more can come and
+/// nothing waits.
+fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request>> {
+    if !waiting {
+        return inbox.recv().ok().map(Some);
+    }
+    match inbox.recv_timeout(DISK_PATIENCE) {
+        Ok(request) => Some(Some(request)),
+        Err(mpsc::RecvTimeoutError::Timeout) => Some(None),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            thread::sleep(DISK_PATIENCE);
+            Some(None)
+        }
+    }
 }
 
-impl Desk {
-    /// Serves all that has come in; false if nobody listens any more.
-    fn serve(
-        &mut self,
-        first: Request,
-        inbox: &mpsc::Receiver<Request>,
-        say: &dyn Fn(Spooled) -> bool,
-    ) -> std::io::Result<bool> {
-        let (mut new, mut gone, mut wanted, mut crowded) = (Vec::new(), Vec::new(), Vec::new(), false);
-        for request in std::iter::once(first).chain(inbox.try_iter()) {
-            match request {
-                Request::Append { mut completions, more } => {
-                    new.append(&mut completions);
-                    crowded |= more;
-                }
-                Request::Forget(attempts) => gone.extend(attempts),
-                Request::Read(attempts) => wanted.push(attempts),
-            }
-        }
-        if !new.is_empty() {
-            self.crowd = (crowded || new.len() >= CROWD).then(Instant::now);
-            self.append(&new)?;
-            let durable = new.into_iter().map(|completion| Delivery { completion, ago: Span::ZERO }).collect();
-            if !say(Spooled::Durable(durable)) {
-                return Ok(false);
-            }
-        }
-        if !gone.is_empty() {
-            self.spool.forget(&gone)?;
-        }
-        for attempts in wanted {
-            if !say(Spooled::Read(self.spool.read(&attempts, (self.now)())?)) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+/// What is asked of the spool, and in which order it is done: new completions first, in one sync.
+#[derive(Debug)]
+pub(crate) struct Desk<S = BlobStore> {
+    spool: Spool<S>,
+    new: Vec<Completion>,
+    gone: Vec<AttemptId>,
+    wanted: Vec<Vec<AttemptId>>,
+    more: bool,
+    full: bool,
+}
+
+impl<S: Contents> Desk<S> {
+    /// Nothing is asked yet.
+    pub(crate) fn new(spool: Spool<S>) -> Self {
+        Self { spool, new: Vec::new(), gone: Vec::new(), wanted: Vec::new(), more: false, full: false }
     }
 
-    /// A full disk is waited for: the completions are nowhere else.
-    fn append(&mut self, completions: &[Completion]) -> std::io::Result<()> {
-        loop {
-            match self.spool.append(completions, (self.now)()) {
-                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                    tracing::error!(%error, waiting = completions.len(), "the disk is full: finished results cannot be kept");
-                    thread::sleep(DISK_PATIENCE);
-                }
-                done => return done,
+    /// Takes a request.
+    pub(crate) fn take(&mut self, request: Request) {
+        match request {
+            Request::Append { mut completions, more } => {
+                self.new.append(&mut completions);
+                self.more |= more;
             }
+            Request::Forget(attempts) => self.gone.extend(attempts),
+            Request::Read(attempts) => self.wanted.push(attempts),
+        }
+    }
+
+    /// Whether completions wait for room on the disk.
+    pub(crate) fn waiting(&self) -> bool {
+        self.full
+    }
+
+    /// Whether more completions are to be expected soon, if there are any.
+    fn crowded(&self) -> Option<bool> {
+        (!self.new.is_empty()).then_some(self.more || self.new.len() >= CROWD)
+    }
+
+    /// Does what was asked, so far as the disk has room: completions that find none wait here, for they are nowhere
+    /// else. What is forgotten meanwhile may be what makes room.
+    pub(crate) fn work(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
+        self.more = false;
+        self.append(now, say)?;
+        let gone = std::mem::take(&mut self.gone);
+        if !gone.is_empty() {
+            for unwanted in self.new.extract_if(.., |completion| gone.contains(&completion.attempt)) {
+                self.spool.discard(&unwanted);
+            }
+            self.spool.forget(&gone)?;
+        }
+        for attempts in std::mem::take(&mut self.wanted) {
+            say(Spooled::Read(self.spool.read(&attempts, now)?));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
+        self.full = false;
+        if self.new.is_empty() {
+            return Ok(());
+        }
+        match self.spool.append(&self.new, now) {
+            Ok(()) => {
+                let new = std::mem::take(&mut self.new);
+                let durable = new.into_iter().map(|completion| Delivery { completion, ago: Span::ZERO }).collect();
+                say(Spooled::Durable(durable));
+                Ok(())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                tracing::error!(%error, waiting = self.new.len(), "the disk is full: finished results cannot be kept");
+                self.full = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 }

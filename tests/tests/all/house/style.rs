@@ -39,6 +39,7 @@ const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 /// The files that may hold `unsafe`, each with why.
 const UNSAFE: [(&str, &str); 7] = [
     ("link/src/files/windows.rs", "the free space of a disk: std does not ask for it"),
+    ("tests/src/chaos/vfs.rs", "SQLite asks for its files through C: simulated disks must answer so"),
     (
         "worker/src/os/linux/birth.rs",
         "a vfork-like clone, and what its child gives up before it becomes the program: only system calls are allowed there",

@@ -1,0 +1,303 @@
+//! What must be true of a run, whatever happens: every acknowledged submission is there, every acknowledged result stays
+//! what it was, each task has one, each attempt is given out once, no token buys more than it may, and what a worker has
+//! finished is not lost on it.
+//!
+//! Each of these is looked at from outside: by what was said to somebody, and by what the store has then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::Held;
+use common::job::Work;
+use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
+use common::{AttemptId, JobId, JobSpec, RequestId, TaskId};
+use link::Contents;
+use master::engine::{Answered, Engine, JobRecord, ResultRecord};
+use uuid::Uuid;
+
+use super::contents::Shelves;
+use super::people::Ask;
+use super::tasks;
+
+/// What the store of the master must have: put back when a copy of it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Promised {
+    submissions: BTreeMap<RequestId, (JobId, JobSpec)>,
+    /// Somebody may have had them removed.
+    forgettable: BTreeSet<JobId>,
+    /// Somebody has asked for another try.
+    retried: BTreeSet<JobId>,
+    results: BTreeMap<TaskId, ResultRecord>,
+    /// Attempts that this store has given out.
+    given: BTreeSet<AttemptId>,
+    tokens: BTreeMap<u32, (u32, u32)>,
+    peers: BTreeMap<Uuid, [u8; 32]>,
+}
+
+/// Everything that was promised and seen.
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    /// By the present store.
+    pub(super) promised: Promised,
+    /// Every attempt ever given out, to which worker, and of which command.
+    given: BTreeMap<AttemptId, (usize, Option<String>)>,
+    /// Attempts that workers were given under identities which they have no more.
+    strange: BTreeSet<AttemptId>,
+    /// Successes that each worker delivered.
+    succeeded: BTreeSet<(usize, AttemptId)>,
+    /// What each worker has delivered, and was not told that it may forget.
+    owed: BTreeMap<usize, BTreeSet<AttemptId>>,
+    /// Workers that lie.
+    pub(super) liars: BTreeSet<usize>,
+    /// Successes that lie in each worker's spool, or have.
+    spooled: BTreeSet<(usize, AttemptId)>,
+    /// Successes that have just been acknowledged, or declined: their tasks are settled.
+    fresh: BTreeSet<AttemptId>,
+}
+
+fn nonce(work: &Assignment) -> Option<String> {
+    match &work.work {
+        common::wire::worker::Errand::Noop => None,
+        common::wire::worker::Errand::Command(command) => command.argv.get(1).cloned(),
+    }
+}
+
+impl Audit {
+    /// The master sends a message to a worker.
+    pub(super) fn on_sent(&mut self, worker: usize, message: &ToWorker) -> Result<(), String> {
+        match message {
+            ToWorker::Assign(work) => work.iter().try_for_each(|work| self.on_given(worker, work)),
+            ToWorker::Acknowledged(attempts) => {
+                let done = |id: &&AttemptId| self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id);
+                let done: Vec<AttemptId> = attempts.iter().filter(done).copied().collect();
+                self.fresh.extend(done);
+                Ok(())
+            }
+            ToWorker::Welcome { abandon, .. } | ToWorker::Beat { abandon } => {
+                // What somebody wanted to be tried again, he did not want as it was.
+                let open = |id: &AttemptId| !self.promised.retried.contains(&id.task.job) && self.counts(worker, *id);
+                let done = |id: &&AttemptId| self.spooled.contains(&(worker, **id)) && open(id);
+                let done: Vec<AttemptId> = abandon.iter().filter(done).copied().collect();
+                self.fresh.extend(done);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the present store gave the attempt to this worker, and the worker is honest.
+    fn counts(&self, worker: usize, attempt: AttemptId) -> bool {
+        let given = self.given.get(&attempt).is_some_and(|(to, _)| *to == worker);
+        given
+            && !self.liars.contains(&worker)
+            && !self.strange.contains(&attempt)
+            && self.promised.given.contains(&attempt)
+    }
+
+    /// A worker is another one from now on: what it holds is not its own to the master.
+    pub(super) fn on_new_identity(&mut self, worker: usize) {
+        let held = self.given.iter().filter(|(_, (to, _))| *to == worker);
+        self.strange.extend(held.map(|(attempt, _)| *attempt));
+    }
+
+    /// A worker's spool has made these durable.
+    pub(super) fn on_spooled(&mut self, worker: usize, deliveries: &[Delivery]) {
+        let done = deliveries.iter().filter(|delivery| delivery.completion.outcome.success());
+        self.spooled.extend(done.map(|delivery| (worker, delivery.completion.attempt)));
+    }
+
+    fn on_given(&mut self, worker: usize, work: &Assignment) -> Result<(), String> {
+        let attempt = work.attempt;
+        self.promised.given.insert(attempt);
+        match self.given.insert(attempt, (worker, nonce(work))) {
+            Some((before, what)) if (before, &what) != (worker, &nonce(work)) => Err(format!(
+                "attempt {attempt:?} was given out twice: to worker-{before} for {what:?}, then to worker-{worker} for {:?}",
+                nonce(work)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A worker sends a message to the master.
+    pub(super) fn on_said(&mut self, worker: usize, message: &ToMaster) -> Result<(), String> {
+        match message {
+            ToMaster::Delivered(deliveries) => {
+                deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery))
+            }
+            ToMaster::Hello { held, .. } => return self.on_hello(worker, held),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_delivered(&mut self, worker: usize, Delivery { completion, .. }: &Delivery) {
+        if completion.outcome.success() {
+            self.succeeded.insert((worker, completion.attempt));
+        }
+        if !self.liars.contains(&worker) {
+            self.owed.entry(worker).or_default().insert(completion.attempt);
+        }
+    }
+
+    fn on_hello(&mut self, worker: usize, held: &[Held]) -> Result<(), String> {
+        let owed = self.owed.entry(worker).or_default();
+        match owed.iter().find(|attempt| !held.iter().any(|held| held.attempt == **attempt)) {
+            Some(lost) => Err(format!(
+                "worker-{worker} delivered {lost:?}, was never told that it may forget it, and comes back without it"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The master told a worker that these are not wanted any more.
+    pub(super) fn on_told(&mut self, worker: usize, message: &ToWorker) {
+        let gone = match message {
+            ToWorker::Acknowledged(attempts) | ToWorker::Beat { abandon: attempts } => attempts,
+            ToWorker::Welcome { abandon, .. } => abandon,
+            _ => return,
+        };
+        let owed = self.owed.entry(worker).or_default();
+        owed.retain(|attempt| !gone.contains(attempt));
+    }
+
+    /// The master hears a question: what it may do from now on.
+    pub(super) fn on_asked(&mut self, ask: &Ask) {
+        match ask {
+            Ask::Forget(job) => self.promised.forgettable.insert(*job),
+            Ask::Retry(job, _) => self.promised.retried.insert(*job),
+            _ => false,
+        };
+    }
+
+    /// The master answers a question.
+    pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Answered) -> Result<(), String> {
+        match (ask, answered) {
+            (Ask::Submit(request, spec), Answered::Submitted(Ok((job, _)))) => {
+                let before = self.promised.submissions.insert(*request, (*job, (**spec).clone()));
+                match before {
+                    Some((other, _)) if other != *job => Err(format!("{request} is job {other}, and then {job}")),
+                    Some((_, other)) if other != **spec => Err(format!("{request} was taken with another body")),
+                    _ => Ok(()),
+                }
+            }
+            (Ask::Token(uses), Answered::Token(token)) => {
+                self.promised.tokens.insert(token.id, (*uses, 0));
+                Ok(())
+            }
+            (Ask::Enrol(token, key), Answered::Enrolled(Ok(admitted))) => {
+                self.promised.peers.insert(admitted.id, *key);
+                let (uses, used) = self.promised.tokens.entry(token.id).or_insert((0, 0));
+                *used += 1;
+                match used <= uses {
+                    true => Ok(()),
+                    false => Err(format!("token {} was good for {uses} certificates, and bought {used}", token.id)),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks through the store.
+    pub(super) fn look(&mut self, engine: &mut Engine, contents: &Shelves, all: bool) -> Result<(), String> {
+        let failed = |error: master::StoreError| format!("the store cannot be read: {error}");
+        for (id, key) in &self.promised.peers {
+            if all && engine.authenticate(*id, key).map_err(failed)?.is_none() {
+                return Err(format!("{id} has a certificate, and is not known"));
+            }
+        }
+        let fresh = std::mem::take(&mut self.fresh);
+        let mut open = 0;
+        let submissions: Vec<_> =
+            self.promised.submissions.iter().map(|(request, (job, _))| (*request, *job)).collect();
+        for (request, job) in submissions {
+            let touched = fresh.iter().any(|attempt| attempt.task.job == job);
+            if !all && !touched {
+                continue;
+            }
+            let Some(record) = engine.record_of(job).map_err(failed)? else {
+                if self.promised.forgettable.contains(&job) {
+                    continue;
+                }
+                return Err(format!("job {job} was acknowledged, and is not there"));
+            };
+            if engine.job_of(request).map_err(failed)? != Some(job) {
+                return Err(format!("the request {request} is not job {job} any more"));
+            }
+            open += usize::from(!record.state.settled());
+            self.look_at(job, request, &record, contents)?;
+            for attempt in fresh.iter().filter(|attempt| attempt.task.job == job) {
+                settled(attempt.task, &record)
+                    .map_err(|why| format!("{attempt:?} was done, its worker may forget it, and {why}"))?;
+            }
+        }
+        if all && open > engine.open_jobs() {
+            return Err(format!("{open} acknowledged jobs are open, and {} are in memory", engine.open_jobs()));
+        }
+        Ok(())
+    }
+
+    fn look_at(
+        &mut self,
+        job: JobId,
+        request: RequestId,
+        record: &JobRecord,
+        contents: &Shelves,
+    ) -> Result<(), String> {
+        if self.promised.submissions.get(&request).is_none_or(|(_, spec)| *spec != record.spec) {
+            return Err(format!("job {job} is not what was submitted"));
+        }
+        for result in &record.results {
+            let task = result.attempt.task;
+            self.look_at_result(result, record, contents)?;
+            match self.promised.results.insert(task, result.clone()) {
+                Some(before) if before != *result => {
+                    return Err(format!("task {task} had the result of {before:?}, and now of {result:?}"));
+                }
+                _ => {}
+            }
+        }
+        let tasks: BTreeSet<u32> = record.results.iter().map(|result| result.attempt.task.index).collect();
+        if tasks.len() != record.results.len() {
+            return Err(format!("a task of job {job} has more than one result"));
+        }
+        let lost = self.promised.results.range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
+        match lost.map(|(task, _)| task.index).find(|index| !record.finished.contains(*index)) {
+            Some(index) => Err(format!("task {job}.{index} had a result, and has none")),
+            None => Ok(()),
+        }
+    }
+
+    fn look_at_result(&self, result: &ResultRecord, record: &JobRecord, contents: &Shelves) -> Result<(), String> {
+        let attempt = result.attempt;
+        let given = self.given.get(&attempt).map(|(worker, _)| *worker);
+        if let Some(file) = result.files.iter().find(|file| !contents.has(&file.blob)) {
+            return Err(format!("the file {} of {attempt} is not there", file.path));
+        }
+        if given.is_some_and(|worker| self.liars.contains(&worker)) {
+            return Ok(());
+        }
+        let Work::Command(command) = &record.spec.work else { return Ok(()) };
+        let argv: Vec<String> = command.argv.iter().take(2).map(ToString::to_string).collect();
+        let (stdout, files) = tasks::result(&argv[0], &argv[1], attempt.task.index);
+        match (&result.stdout, &result.files) == (&stdout, &files) {
+            true => Ok(()),
+            false => Err(format!("the result of {attempt:?} is not that of {argv:?}: {:?}", result.stdout)),
+        }
+    }
+
+    /// Open jobs that are to end some time.
+    pub(super) fn unsettled(&self, engine: &Engine) -> Vec<JobId> {
+        let jobs = self.promised.submissions.values().map(|(job, _)| *job);
+        let open = |job: &JobId| matches!(engine.record_of(*job), Ok(Some(record)) if !record.state.settled());
+        jobs.filter(open).collect()
+    }
+
+    /// Attempts that were ever given out, for those who lie about them.
+    pub(super) fn attempts(&self) -> Vec<AttemptId> {
+        self.given.keys().copied().collect()
+    }
+}
+
+fn settled(task: TaskId, record: &JobRecord) -> Result<(), String> {
+    let settled = [&record.finished, &record.failed, &record.cancelled].iter().any(|set| set.contains(task.index));
+    if settled { Ok(()) } else { Err(format!("task {task} is open")) }
+}

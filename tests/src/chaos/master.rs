@@ -1,0 +1,447 @@
+//! The master's machine in the simulated world: around the real engine its disk, its clock, what has come over the network
+//! and waits, and copies of the store from earlier days. What is not here: any decision of the master's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::master::engine::{Engine, Letter};
+use ::master::{Config, Interval, StoreError};
+use common::content::BlobHash;
+use common::wire::worker::{ToMaster, ToWorker};
+use common::{BlobRef, HostId, Span, Time};
+use uuid::Uuid;
+
+use super::audit::Promised;
+use super::chance::Chance;
+use super::contents::Shelves;
+use super::net::{self, End, Frame, Packet};
+use super::people::Ask;
+use super::world::{What, World};
+use super::{disk, vfs};
+
+/// Its disk's name.
+pub(super) const DISK: &str = "master";
+/// The store's files, of which a copy is made.
+const FILES: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
+/// The wall clock at the beginning of a run, in microseconds.
+const TODAY: u64 = 1_780_000_000_000_000;
+
+/// What has arrived and is not considered yet.
+#[derive(Debug)]
+enum Came {
+    Open(u64, Uuid, [u8; 32]),
+    Word(u64, ToMaster),
+    Closed(u64, HostId),
+    Ask(u64, Ask),
+    Sweep,
+}
+
+/// A copy of the store, with what it promised.
+struct Copy {
+    files: BTreeMap<String, Vec<u8>>,
+    contents: BTreeMap<BlobHash, (u64, Time)>,
+    promised: Promised,
+}
+
+/// The master's machine.
+pub(super) struct Node {
+    engine: Option<Engine>,
+    contents: Shelves,
+    config: Config,
+    /// How much its clock is ahead of the simulated time.
+    ahead: u64,
+    /// Counts its runs.
+    pub(super) run: u64,
+    came: Vec<Came>,
+    asked: BTreeMap<u64, Ask>,
+    wakeup: Option<Time>,
+    pub(super) asleep: Time,
+    copy: Option<Copy>,
+    groups: u64,
+}
+
+impl Node {
+    /// A machine on which no master runs yet.
+    pub(super) fn new(chance: &mut Chance) -> Self {
+        disk::insert(DISK);
+        let interval = |s| Interval(Duration::from_secs(s));
+        let lease = chance.between(60, 300);
+        let config = Config {
+            heartbeat: interval(10),
+            suspect_after: interval(25),
+            lease: interval(lease),
+            content_grace: interval(chance.between(60, 900)),
+            ..Config::default()
+        };
+        Self {
+            engine: None,
+            contents: Shelves::default(),
+            config,
+            ahead: TODAY,
+            run: 0,
+            came: Vec::new(),
+            asked: BTreeMap::new(),
+            wakeup: None,
+            asleep: Time(0),
+            copy: None,
+            groups: 0,
+        }
+    }
+
+    /// What runs, if it does.
+    pub(super) fn engine(&self) -> Option<&Engine> {
+        self.engine.as_ref()
+    }
+
+    fn clock(&self, now: Time) -> Time {
+        Time(now.0 + self.ahead)
+    }
+}
+
+impl World {
+    /// Starts the master on what its disk has.
+    pub(super) fn start_master(&mut self) -> Result<(), String> {
+        if self.master.engine.is_some() {
+            return Ok(());
+        }
+        self.master.run += 1;
+        disk::on(DISK, disk::Disk::revive);
+        // The wall clock may have been set meanwhile; it counts only now.
+        if self.chance.one_in(4) {
+            self.master.ahead += self.chance.below(7_200_000_000);
+        } else if self.chance.one_in(4) && !self.copies {
+            self.master.ahead -= self.chance.below(3_600_000_000);
+        }
+        if !self.healed() && self.chance.one_in(6) {
+            let at = self.chance.below(12) as u32;
+            self.light(DISK, at);
+        }
+        let (now, laws) = (self.master.clock(self.now), self.laws.master);
+        let contents = Arc::new(self.master.contents.clone());
+        match Engine::open(Path::new("/chaos/master"), now, &self.master.config, contents, laws) {
+            Ok(engine) => {
+                let incarnation = engine.incarnation();
+                self.story.tell(self.now, format_args!("master"), format_args!("starts, incarnation {incarnation}"));
+                self.story.count("starts of the master");
+                self.master.engine = Some(engine);
+                self.master_says()?;
+                self.look(true)?;
+                self.plan_master();
+            }
+            Err(error) => {
+                self.story.tell(self.now, format_args!("master"), format_args!("does not start: {error}"));
+                self.story.count("failed starts of the master");
+                if !disk::on(DISK, |disk| disk.is_dead()) && self.healed() {
+                    return Err(format!("the master does not start: {error}"));
+                }
+                self.end_master("it did not start")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The master's process is gone, and perhaps the power of its machine with it.
+    pub(super) fn end_master(&mut self, why: &str) -> Result<(), String> {
+        let power = self.chance.one_in(2);
+        self.story.count(if power { "masters without power" } else { "masters killed" });
+        self.story.tell(self.now, format_args!("master"), format_args!("is gone ({why}, power lost: {power})"));
+        // What it has sent before may arrive.
+        if self.master.engine.is_some() {
+            self.master_says()?;
+        }
+        disk::on(DISK, disk::Disk::kill);
+        self.forget_master();
+        if power {
+            disk::on(DISK, |disk| disk.lose_power(&mut self.chance));
+        }
+        let pause = Span::from_millis(self.chance.between(100, 40_000));
+        self.later(pause, What::StartMaster);
+        Ok(())
+    }
+
+    /// Everything that was in its memory is gone.
+    fn forget_master(&mut self) {
+        self.master.engine = None;
+        self.master.run += 1;
+        vfs::forget_memory(DISK);
+        self.master.came.clear();
+        self.master.asked.clear();
+        self.master.wakeup = None;
+        let connections: Vec<u64> = self.net.connections.keys().copied().collect();
+        connections.into_iter().for_each(|connection| self.net.close(connection, End::Master));
+    }
+
+    /// The master ends in order.
+    pub(super) fn stop_master(&mut self) {
+        if self.master.engine.is_none() {
+            return;
+        }
+        self.story.tell(self.now, format_args!("master"), format_args!("stops in order"));
+        self.forget_master();
+        let pause = Span::from_millis(self.chance.between(100, 20_000));
+        self.later(pause, What::StartMaster);
+    }
+
+    /// A copy of the store is made, as it is between two groups of changes.
+    pub(super) fn copy_master(&mut self) {
+        if self.master.engine.is_none() {
+            return;
+        }
+        let files = disk::on(DISK, |disk| disk.copy(&FILES));
+        let (contents, promised) = (self.master.contents.copy(), self.audit.promised.clone());
+        self.story.tell(self.now, format_args!("people"), format_args!("copy the master's store"));
+        self.master.copy = Some(Copy { files, contents, promised });
+    }
+
+    /// The store is destroyed, and somebody puts the last copy in its place.
+    pub(super) fn restore_master(&mut self) {
+        let Some(copy) = self.master.copy.take() else { return };
+        disk::on(DISK, disk::Disk::kill);
+        self.forget_master();
+        disk::on(DISK, |disk| disk.restore(&FILES, &copy.files));
+        self.master.contents.restore(copy.contents);
+        self.audit.promised = copy.promised;
+        self.story.tell(self.now, format_args!("people"), format_args!("put a copy of the store in its place"));
+        self.story.count("restored copies");
+        let pause = Span::from_millis(self.chance.between(100, 20_000));
+        self.later(pause, What::StartMaster);
+    }
+
+    /// Frames have arrived at the master.
+    pub(super) fn on_master_frames(&mut self, connection: u64, frames: Vec<Frame>) -> Result<(), String> {
+        for frame in frames {
+            let came = match frame {
+                Frame::Open(id, key) => Came::Open(connection, id, key),
+                Frame::Word(bytes) => Came::Word(connection, net::read(&bytes)?),
+                Frame::Close(_) => {
+                    self.close_at_master(connection);
+                    return Ok(());
+                }
+            };
+            self.master.came.push(came);
+        }
+        self.wake_master();
+        Ok(())
+    }
+
+    /// The master's end of a connection is gone.
+    pub(super) fn close_at_master(&mut self, connection: u64) {
+        let there = self.net.connections.get(&connection);
+        let host = there.filter(|there| there.welcome).and_then(|there| there.host.clone());
+        self.net.close(connection, End::Master);
+        if let Some((host, _)) = host {
+            self.master.came.push(Came::Closed(connection, host));
+            self.wake_master();
+        }
+    }
+
+    /// Content has come on a stream of its own.
+    pub(super) fn on_put(&mut self, connection: u64, blob: BlobRef) {
+        let Some(worker) = self.net.connections.get(&connection).map(|there| there.worker) else { return };
+        if self.master.engine.is_some() && self.net.is_open(connection, End::Master) {
+            self.master.contents.put(blob, self.master.clock(self.now));
+            self.send(worker, End::Worker, Packet::Stored(connection, blob));
+        }
+    }
+
+    /// A question has come.
+    pub(super) fn on_ask(&mut self, number: u64, ask: Ask) {
+        if self.master.engine.is_some() {
+            self.master.came.push(Came::Ask(number, ask));
+            self.wake_master();
+        }
+    }
+
+    /// It is time to sweep.
+    pub(super) fn sweep(&mut self) {
+        if self.master.engine.is_some() {
+            self.master.came.push(Came::Sweep);
+            self.wake_master();
+        }
+    }
+
+    /// What has come is considered soon, together with what comes until then.
+    fn wake_master(&mut self) {
+        let at = self.now + Span(self.chance.between(100, 4_000));
+        self.plan_master_at(at);
+    }
+
+    fn plan_master(&mut self) {
+        let Some(engine) = &self.master.engine else { return };
+        let patience = engine.patience(self.master.clock(self.now)).max(Span(1_000));
+        self.plan_master_at(self.now + patience);
+    }
+
+    fn plan_master_at(&mut self, at: Time) {
+        if self.master.engine.is_some() && self.master.wakeup.is_none_or(|planned| at < planned) {
+            self.master.wakeup = Some(at);
+            self.later(at.since(self.now), What::Master(self.master.run));
+        }
+    }
+
+    /// The master does one group of what there is to do.
+    pub(super) fn master_group(&mut self) -> Result<(), String> {
+        if self.master.wakeup.is_some_and(|at| at > self.now) || self.master.engine.is_none() {
+            return Ok(());
+        }
+        self.master.wakeup = None;
+        let idle = self.master.came.is_empty();
+        match self.consider() {
+            Ok(()) => {
+                self.master_says()?;
+                self.master.groups += u64::from(!idle);
+                if !idle {
+                    self.look(self.master.groups.is_multiple_of(20))?;
+                }
+                self.plan_master();
+                Ok(())
+            }
+            Err(error) => {
+                self.story.count("failures of the store");
+                self.end_master(&format!("its store: {error}"))
+            }
+        }
+    }
+
+    fn consider(&mut self) -> Result<(), StoreError> {
+        let now = self.master.clock(self.now);
+        if let Some(engine) = &mut self.master.engine {
+            engine.look_at_clock(now)?;
+        }
+        for came in std::mem::take(&mut self.master.came) {
+            self.consider_one(came)?;
+        }
+        match &mut self.master.engine {
+            Some(engine) => engine.finish_group(),
+            None => Ok(()),
+        }
+    }
+
+    fn consider_one(&mut self, came: Came) -> Result<(), StoreError> {
+        let now = self.master.clock(self.now);
+        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        match came {
+            Came::Open(connection, id, key) => {
+                if !self.net.is_open(connection, End::Master) {
+                    return Ok(());
+                }
+                match engine.authenticate(id, &key)?.and_then(|peer| Some((peer.host?, peer.name))) {
+                    Some(host) => {
+                        if let Some(there) = self.net.connections.get_mut(&connection) {
+                            there.host = Some(host);
+                        }
+                    }
+                    None => self.refuse(connection, true),
+                }
+            }
+            Came::Word(connection, message) => return self.consider_word(connection, message),
+            Came::Closed(connection, host) => engine.disconnected(host, connection)?,
+            Came::Ask(number, ask) => {
+                self.audit.on_asked(&ask);
+                self.master.asked.insert(number, ask.clone());
+                match ask {
+                    Ask::Submit(request, spec) => engine.submit(number, request, "people", *spec)?,
+                    Ask::Cancel(job) => engine.cancel(number, job)?,
+                    Ask::Retry(job, tasks) => engine.retry(number, job, &tasks)?,
+                    Ask::Forget(job) => engine.forget(number, job)?,
+                    Ask::Token(uses) => engine.create_token(number, uses, Span::from_secs(86_400))?,
+                    Ask::Enrol(token, key) => engine.enrol(number, &token, "pc", key)?,
+                }
+            }
+            Came::Sweep => {
+                let old = self.master.contents.older_than(self.master.config.content_grace.0, now);
+                if engine.sweep(&old)? > 0 {
+                    self.story.count("sweeps of content");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn consider_word(&mut self, connection: u64, message: ToMaster) -> Result<(), StoreError> {
+        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        // What has come before the connection ended is heard, as in the real master's queue.
+        let Some(there) = self.net.connections.get_mut(&connection) else { return Ok(()) };
+        let Some((host, name)) = there.host.clone() else { return Ok(()) };
+        if !there.open[End::Master as usize] {
+            return Ok(());
+        }
+        if !there.welcome {
+            there.welcome = true;
+            if let Err(refusal) = engine.greet(host, &name, connection, message)? {
+                self.story.tell(self.now, format_args!("master"), format_args!("refuses #{connection}: {refusal}"));
+                self.refuse(connection, false);
+            }
+            return Ok(());
+        }
+        if let Err(why) = engine.hear(host, connection, message)? {
+            engine.disconnected(host, connection)?;
+            self.story.tell(self.now, format_args!("master"), format_args!("ends #{connection}: {why}"));
+            self.story.count("deliveries without their content");
+            self.refuse(connection, false);
+        }
+        Ok(())
+    }
+
+    /// Ends a connection from the master's side.
+    fn refuse(&mut self, connection: u64, for_good: bool) {
+        self.push(connection, End::Worker, Frame::Close(for_good));
+        self.net.close(connection, End::Master);
+    }
+
+    /// What the master has sent and answered goes out.
+    fn master_says(&mut self) -> Result<(), String> {
+        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        let (letters, answers) = (engine.letters(), engine.answers());
+        for (connection, letter) in letters {
+            match letter {
+                Letter::Says(message) => {
+                    let worker = self.net.connections.get(&connection).map(|there| there.worker);
+                    if let Some(worker) = worker {
+                        self.tell_of(worker, &message);
+                        self.audit.on_sent(worker, &message)?;
+                    }
+                    self.push(connection, End::Worker, net::to_worker(&message));
+                }
+                Letter::Ends => self.refuse(connection, false),
+            }
+        }
+        for (number, answered) in answers {
+            let Some(ask) = self.master.asked.remove(&number) else { continue };
+            self.audit.on_answered(&ask, &answered)?;
+            self.send(self.people_way(), End::Worker, Packet::Answer(number, Box::new(answered)));
+        }
+        Ok(())
+    }
+
+    fn tell_of(&mut self, worker: usize, message: &ToWorker) {
+        let now = self.now;
+        let list = |ids: &mut dyn Iterator<Item = String>| ids.collect::<Vec<_>>().join(", ");
+        match message {
+            ToWorker::Assign(work) => {
+                let ids = list(&mut work.iter().map(|work| work.attempt.to_string()));
+                self.story.tell(now, format_args!("master"), format_args!("gives worker-{worker} {ids}"));
+            }
+            ToWorker::Acknowledged(ids) => {
+                let ids = list(&mut ids.iter().map(ToString::to_string));
+                self.story.count("acknowledgements");
+                self.story.tell(now, format_args!("master"), format_args!("acknowledges {ids} to worker-{worker}"));
+            }
+            ToWorker::Stop { attempts, why } => {
+                let ids = list(&mut attempts.iter().map(ToString::to_string));
+                self.story.tell(now, format_args!("master"), format_args!("stops {ids} on worker-{worker}: {why}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks through the store.
+    pub(super) fn look(&mut self, all: bool) -> Result<(), String> {
+        match &self.master.engine {
+            Some(engine) => self.audit.look(engine, &self.master.contents, all),
+            None => Ok(()),
+        }
+    }
+}

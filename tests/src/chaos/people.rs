@@ -1,0 +1,210 @@
+//! The people of the simulated world: clients that submit, ask again, cancel and retry, and whoever lets workers in. They
+//! repeat each question until they are answered, so the master hears many of them more than once.
+
+use common::job::{CommandSpec, Rules, Work};
+use common::token::JoinToken;
+use common::wire::RefusalCode;
+use common::{IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
+use master::engine::Answered;
+use uuid::Uuid;
+
+use super::chance::Chance;
+use super::net::{End, Packet};
+use super::world::{What, World};
+
+/// What is asked of the master.
+#[derive(Debug, Clone)]
+pub(super) enum Ask {
+    /// Take a job.
+    Submit(RequestId, Box<JobSpec>),
+    /// Stop one.
+    Cancel(JobId),
+    /// Try failed and cancelled tasks again.
+    Retry(JobId, IdSet),
+    /// Remove a settled one.
+    Forget(JobId),
+    /// Make a join token for so many workers.
+    Token(u32),
+    /// Let a worker in.
+    Enrol(JoinToken, [u8; 32]),
+}
+
+/// An answer.
+pub(super) type Told = Answered;
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// A client.
+    Client(usize),
+    /// Whoever lets a worker in.
+    Door(usize),
+}
+
+/// A question without an answer.
+#[derive(Debug)]
+pub(super) struct Question {
+    who: Who,
+    pub(super) ask: Ask,
+}
+
+/// How long nobody asks again.
+const PATIENCE: Span = Span::from_secs(4);
+
+/// A job that does something that can be told from what any other job does.
+pub(super) fn job(nonce: &str, chance: &mut Chance) -> JobSpec {
+    let tasks = TaskSet { ids: IdSet::from_range(1, chance.between(1, 5) as u32), items: Vec::new() };
+    let kind = ["compute", "compute", "compute", "files", "files", "flaky", "fail"];
+    let kind = chance.pick(&kind).copied().unwrap_or("compute");
+    let argv = [kind, nonce, "%{TASK_ID}"].map(|arg| arg.parse().expect("a template"));
+    let work = if chance.one_in(8) { Work::Noop } else { Work::Command(CommandSpec::new(argv.to_vec())) };
+    let policies = ["deskgrid", "deskgrid", "FCFS", "EXCL-PRED-TO", "PRI-HISTORY"];
+    let rules = Rules {
+        retries: chance.below(4) as u32,
+        max_losses: chance.between(1, 12) as u32,
+        timeout: chance.one_in(4).then(|| Span::from_secs(chance.between(20, 200))),
+        max_fails: chance.one_in(4).then(|| chance.below(3)),
+        priority: chance.below(3) as i32,
+        policy: chance.pick(&policies).copied().unwrap_or("deskgrid").to_owned(),
+        ..Rules::default()
+    };
+    JobSpec { name: nonce.to_owned(), tasks, work, rules }
+}
+
+impl World {
+    /// Asks the master until it answers.
+    pub(super) fn ask(&mut self, who: Who, ask: Ask) {
+        self.next_question += 1;
+        let number = self.next_question;
+        self.story.tell(self.now, format_args!("people"), format_args!("ask #{number}: {}", words(&ask)));
+        self.questions.insert(number, Question { who, ask });
+        self.ask_again(number);
+    }
+
+    /// Sends a question that has no answer yet.
+    pub(super) fn ask_again(&mut self, number: u64) {
+        let Some(question) = self.questions.get(&number) else { return };
+        let packet = Packet::Ask(number, Box::new(question.ask.clone()));
+        self.send(self.people_way(), End::Master, packet);
+        self.later(PATIENCE, What::AskAgain(number));
+    }
+
+    /// The master has answered. An answer that comes twice is heard once.
+    pub(super) fn on_answer(&mut self, number: u64, told: Told) -> Result<(), String> {
+        let Some(Question { who, ask }) = self.questions.remove(&number) else { return Ok(()) };
+        match (who, ask, told) {
+            (_, Ask::Submit(request, spec), Told::Submitted(Ok((job, again)))) => {
+                self.story.count("submissions acknowledged");
+                self.story.tell(
+                    self.now,
+                    format_args!("people"),
+                    format_args!("{request} is job {job} (again: {again})"),
+                );
+                self.after_submission(who, request, *spec, job);
+            }
+            (_, Ask::Submit(request, _), Told::Submitted(Err(refusal))) => {
+                if refusal.code != RefusalCode::Conflict {
+                    return Err(format!("the submission {request} was refused: {refusal}"));
+                }
+            }
+            (Who::Door(worker), Ask::Token(_), Told::Token(token)) => {
+                self.later(Span::from_millis(100), What::Knock(worker, token));
+            }
+            (Who::Door(worker), Ask::Enrol(_, key), Told::Enrolled(answer)) => match answer {
+                Ok(admitted) => self.let_in(worker, admitted, key),
+                Err(why) => {
+                    self.story.tell(self.now, format_args!("people"), format_args!("worker-{worker} stays out: {why}"));
+                    self.story.count("enrolments refused");
+                    self.later(Span::from_secs(1), What::WantToken(worker));
+                }
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What a client may do next with a job.
+    fn after_submission(&mut self, who: Who, request: RequestId, spec: JobSpec, job: JobId) {
+        let soon = |chance: &mut Chance| Span::from_secs(chance.between(1, 200));
+        if self.healed() {
+            return;
+        }
+        match self.chance.below(12) {
+            0 => self.ask(who, Ask::Submit(request, Box::new(spec))),
+            1 => {
+                // The same request with another body: a mistake, and to be refused as one.
+                let other = JobSpec { name: "another".to_owned(), ..spec };
+                self.ask(who, Ask::Submit(request, Box::new(other)));
+            }
+            2 => {
+                let wait = soon(&mut self.chance);
+                self.later(wait, What::Wish(Ask::Cancel(job)));
+            }
+            3..6 => {
+                let wait = soon(&mut self.chance);
+                self.later(wait, What::Wish(Ask::Retry(job, spec.tasks.ids)));
+            }
+            6 => {
+                let wait = soon(&mut self.chance);
+                self.later(wait, What::Wish(Ask::Forget(job)));
+            }
+            _ => {}
+        }
+    }
+
+    /// A client submits a job of its own.
+    pub(super) fn submit(&mut self, client: usize) {
+        let number = self.next_question + 1;
+        let nonce = format!("c{client}-{number}");
+        let spec = job(&nonce, &mut self.chance);
+        let request = RequestId(Uuid::from_bytes(self.chance.bytes()));
+        self.ask(Who::Client(client), Ask::Submit(request, Box::new(spec)));
+    }
+
+    /// Somebody stands before the door with a token.
+    pub(super) fn knock(&mut self, worker: usize, token: JoinToken) {
+        // Tokens get around: another worker may try the same one.
+        let friend = self.chance.below(self.workers.len() as u64 * 3) as usize;
+        for who in [worker, friend] {
+            if self.workers.get(who).is_some_and(|worker| worker.identity.is_none()) && !self.is_asking(who) {
+                let mut key = [0; 32];
+                key[..16].copy_from_slice(&self.chance.bytes());
+                self.ask(Who::Door(who), Ask::Enrol(token.clone(), key));
+            }
+            if friend == worker {
+                return;
+            }
+        }
+    }
+
+    fn is_asking(&self, worker: usize) -> bool {
+        self.questions
+            .values()
+            .any(|question| question.who == Who::Door(worker) && matches!(question.ask, Ask::Enrol(..)))
+    }
+
+    /// Somebody wants a worker to have a token.
+    pub(super) fn want_token(&mut self, worker: usize) {
+        if self.workers[worker].identity.is_none() {
+            let uses = 1 + u32::from(self.chance.one_in(4));
+            self.ask(Who::Door(worker), Ask::Token(uses));
+        }
+    }
+}
+
+/// In short.
+pub(super) fn words(ask: &Ask) -> String {
+    match ask {
+        Ask::Submit(request, spec) => format!("submit {} with {} tasks as {request}", spec.name, spec.tasks.ids.len()),
+        Ask::Cancel(job) => format!("cancel {job}"),
+        Ask::Retry(job, _) => format!("retry {job}"),
+        Ask::Forget(job) => format!("forget {job}"),
+        Ask::Token(uses) => format!("a token for {uses}"),
+        Ask::Enrol(token, _) => format!("enrol with token {}", token.id),
+    }
+}
+
+/// When somebody does something, spread over the time of trouble.
+pub(super) fn some_time(chance: &mut Chance, until: Time) -> Time {
+    Time(chance.below(until.0))
+}

@@ -1,0 +1,242 @@
+//! The worker without threads, files and clock: the machine, and what is said to the master and asked of the spool when.
+//! `worker` drives it live; a driver that decides itself what happens when drives the very same.
+//!
+//! What is not here: how messages travel, how attempts are made, and when the owner wants what.
+
+use std::collections::BTreeMap;
+
+use common::attempt::Held;
+use common::checkpoint::Saving;
+use common::host::{HostFacts, Status};
+use common::wire::Versions;
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::{AttemptId, Completion, Span, Time};
+
+use crate::machine::Machine;
+pub use crate::machine::{Action, Ending, Event};
+pub use crate::owner::policy::Decision;
+pub use crate::spool::Moment;
+pub use crate::spool::medium::Medium;
+pub use crate::spool::shelf::Shelf;
+pub use crate::spool::writer::{Request, Spooled};
+
+/// How many spooled completions are read and sent at a time after a connection was made.
+const BACKLOG: usize = 512;
+/// The most attempts in a list, so that the message stays within its bound.
+const MAX_HELD: usize = 6_000;
+
+/// The rules of the worker that make crashes harmless, by name. The program keeps them all and has no way not to; a
+/// simulated world that drives an [`Engine`] can break one, to show that its absence would be noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Laws {
+    /// A completion is durable in the spool before it is first sent.
+    pub spool_before_send: bool,
+    /// A completion leaves the spool only when the master has acknowledged it, or wants it no more.
+    pub delete_after_acknowledgement: bool,
+}
+
+impl Laws {
+    /// All of them.
+    pub const KEPT: Self = Self { spool_before_send: true, delete_after_acknowledgement: true };
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// Here.
+    Happened(Event),
+    /// The master has let the worker in.
+    Up,
+    /// The master says something.
+    Said(ToWorker),
+    /// The connection is gone.
+    Down,
+    /// The spool has done something.
+    Spooled(Spooled),
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub enum Output {
+    /// With an attempt, or with the worker: stage, start, freeze, thaw, end, save, drop, discard, leave.
+    Act(Action),
+    /// Tell the master, where there is a connection; else it is of no use any more.
+    Say(ToMaster),
+    /// Make a completion durable.
+    Keep(Completion),
+    /// Deliver durable completions, each after its content, where there is a connection.
+    Deliver(Vec<Delivery>),
+    /// Forget durable completions.
+    Forget(Vec<AttemptId>),
+    /// Read durable completions.
+    Read(Vec<AttemptId>),
+}
+
+/// The state. One for each run of a worker.
+#[derive(Debug)]
+pub struct Engine {
+    machine: Machine,
+    laws: Laws,
+    /// What became of the newest state of each attempt.
+    saved: BTreeMap<AttemptId, (u32, Saving)>,
+    /// Spooled completions still to be read and sent over this connection.
+    backlog: Vec<AttemptId>,
+    connected: bool,
+    actions: Vec<Action>,
+}
+
+impl Engine {
+    /// A worker with this many slots, which gives a command that it asked to end the time `grace`, and keeps a frozen one
+    /// for no longer than its patience. `ended` are the completions that its spool holds from before.
+    pub fn new(
+        slots: usize,
+        grace: Span,
+        patience: Option<Span>,
+        ended: impl IntoIterator<Item = AttemptId>,
+        laws: Laws,
+    ) -> Self {
+        let machine = Machine::new(slots, grace, patience, ended);
+        let (saved, backlog, actions) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { machine, laws, saved, backlog, connected: false, actions }
+    }
+
+    /// The machine, to be looked at.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens before.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.machine.next_wakeup()
+    }
+
+    /// Completions that wait for their acknowledgement.
+    pub fn ended(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        self.machine.ended().iter().copied()
+    }
+
+    /// Whether attempts wait for a slot here.
+    pub fn has_queued(&self) -> bool {
+        self.machine.has_queued()
+    }
+
+    /// What to greet the master with.
+    pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
+        ToMaster::Hello { versions: Versions::ours(), facts, status, held: self.held(now) }
+    }
+
+    /// What to say once in a while.
+    pub fn heartbeat(&self, now: Time, status: Status) -> ToMaster {
+        ToMaster::Heartbeat { status, held: self.held(now) }
+    }
+
+    fn held(&self, now: Time) -> Vec<Held> {
+        let mut held = self.machine.held(now);
+        if held.len() > MAX_HELD {
+            tracing::warn!(held = held.len(), "more attempts are held than a message can list");
+            held.truncate(MAX_HELD);
+        }
+        held
+    }
+
+    /// Takes one input.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Happened(event) => self.happen(now, event, out),
+            Input::Up => {
+                self.connected = true;
+                // What was said last over the connection before may not have arrived.
+                let saved = self.saved.iter().map(|(id, (sequence, saving))| (*id, *sequence, saving.clone()));
+                out.extend(saved.map(|(attempt, sequence, saving)| {
+                    Output::Say(ToMaster::Checkpoint { attempt, sequence, saving })
+                }));
+            }
+            Input::Down => {
+                self.connected = false;
+                self.backlog.clear();
+            }
+            Input::Said(message) => self.on_message(now, message, out),
+            Input::Spooled(Spooled::Durable(deliveries)) => self.deliver(now, deliveries, out),
+            Input::Spooled(Spooled::Read(deliveries)) => {
+                self.deliver(now, deliveries, out);
+                self.read_backlog(out);
+            }
+            Input::Spooled(Spooled::Broken(_)) => {}
+        }
+    }
+
+    fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<Output>) {
+        let event = match message {
+            ToWorker::Welcome { abandon, .. } => {
+                self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
+                self.read_backlog(out);
+                Event::Abandon(abandon)
+            }
+            ToWorker::Assign(work) => Event::Assigned(work),
+            ToWorker::Stop { attempts, why } => {
+                tracing::info!(
+                    count = attempts.len(),
+                    first = attempts.first().map(tracing::field::display),
+                    why,
+                    "the master stops attempts"
+                );
+                Event::Stop(attempts)
+            }
+            ToWorker::Acknowledged(attempts) => Event::Acknowledged(attempts),
+            ToWorker::Beat { abandon } => Event::Abandon(abandon),
+            ToWorker::Goodbye | ToWorker::Kept { .. } | ToWorker::Refused(_) => return,
+        };
+        self.happen(now, event, out);
+    }
+
+    /// Has the next of the spooled completions read.
+    fn read_backlog(&mut self, out: &mut Vec<Output>) {
+        let some = self.backlog.split_off(self.backlog.len().saturating_sub(BACKLOG));
+        if self.connected && !some.is_empty() {
+            out.push(Output::Read(some));
+        }
+    }
+
+    fn deliver(&mut self, now: Time, deliveries: Vec<Delivery>, out: &mut Vec<Output>) {
+        if !self.connected {
+            return;
+        }
+        let attempts: Vec<AttemptId> = deliveries.iter().map(|delivery| delivery.completion.attempt).collect();
+        out.push(Output::Deliver(deliveries));
+        if !self.laws.delete_after_acknowledgement {
+            self.happen(now, Event::Acknowledged(attempts), out);
+        }
+    }
+
+    fn happen(&mut self, now: Time, event: Event, out: &mut Vec<Output>) {
+        if let Event::Ended(id, _) = &event {
+            self.saved.remove(id);
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        self.machine.step(now, event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Spool(completion) => self.keep(now, completion, out),
+                Action::Forget(attempts) => out.push(Output::Forget(attempts)),
+                Action::Saving(attempt, sequence, saving) => {
+                    self.saved.insert(attempt, (sequence, saving.clone()));
+                    out.push(Output::Say(ToMaster::Checkpoint { attempt, sequence, saving }));
+                }
+                Action::Return(attempts, why) => {
+                    out.push(Output::Say(ToMaster::Returned { attempts, why: why.to_owned() }));
+                }
+                Action::Report(held) => out.push(Output::Say(ToMaster::Phases(held))),
+                Action::Owner(owner) => out.push(Output::Say(ToMaster::Owner(owner))),
+                action => out.push(Output::Act(action)),
+            }
+        }
+        self.actions = actions;
+    }
+
+    fn keep(&mut self, now: Time, completion: Completion, out: &mut Vec<Output>) {
+        if !self.laws.spool_before_send {
+            self.deliver(now, vec![Delivery { completion: completion.clone(), ago: Span::ZERO }], out);
+        }
+        out.push(Output::Keep(completion));
+    }
+}
