@@ -121,7 +121,7 @@ impl Audit {
     pub(super) fn on_said(&mut self, worker: usize, message: &ToMaster) -> Result<(), String> {
         match message {
             ToMaster::Delivered(deliveries) => {
-                deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery))
+                deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery));
             }
             ToMaster::Hello { held, .. } => return self.on_hello(worker, held),
             _ => {}

@@ -242,7 +242,7 @@ impl World {
         let Some(worker) = self.net.connections.get(&connection).map(|there| there.worker) else { return };
         if self.master.engine.is_some() && self.net.is_open(connection, End::Master) {
             self.master.contents.put(blob, self.master.clock(self.now));
-            self.send(worker, End::Worker, Packet::Stored(connection, blob));
+            self.send(worker, End::Worker, &Packet::Stored(connection, blob));
         }
     }
 
@@ -411,7 +411,7 @@ impl World {
         for (number, answered) in answers {
             let Some(ask) = self.master.asked.remove(&number) else { continue };
             self.audit.on_answered(&ask, &answered)?;
-            self.send(self.people_way(), End::Worker, Packet::Answer(number, Box::new(answered)));
+            self.send(self.people_way(), End::Worker, &Packet::Answer(number, Box::new(answered)));
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ impl World {
     pub(super) fn ask_again(&mut self, number: u64) {
         let Some(question) = self.questions.get(&number) else { return };
         let packet = Packet::Ask(number, Box::new(question.ask.clone()));
-        self.send(self.people_way(), End::Master, packet);
+        self.send(self.people_way(), End::Master, &packet);
         self.later(PATIENCE, What::AskAgain(number));
     }
 
@@ -102,16 +102,14 @@ impl World {
                 );
                 self.after_submission(who, request, *spec, job);
             }
-            (_, Ask::Submit(request, _), Told::Submitted(Err(refusal))) => {
-                if refusal.code != RefusalCode::Conflict {
-                    return Err(format!("the submission {request} was refused: {refusal}"));
-                }
+            (_, Ask::Submit(request, _), Told::Submitted(Err(refusal))) if refusal.code != RefusalCode::Conflict => {
+                return Err(format!("the submission {request} was refused: {refusal}"));
             }
             (Who::Door(worker), Ask::Token(_), Told::Token(token)) => {
                 self.later(Span::from_millis(100), What::Knock(worker, token));
             }
             (Who::Door(worker), Ask::Enrol(_, key), Told::Enrolled(answer)) => match answer {
-                Ok(admitted) => self.let_in(worker, admitted, key),
+                Ok(admitted) => self.let_in(worker, &admitted, key),
                 Err(why) => {
                     self.story.tell(self.now, format_args!("people"), format_args!("worker-{worker} stays out: {why}"));
                     self.story.count("enrolments refused");
@@ -162,7 +160,7 @@ impl World {
     }
 
     /// Somebody stands before the door with a token.
-    pub(super) fn knock(&mut self, worker: usize, token: JoinToken) {
+    pub(super) fn knock(&mut self, worker: usize, token: &JoinToken) {
         // Tokens get around: another worker may try the same one.
         let friend = self.chance.below(self.workers.len() as u64 * 3) as usize;
         for who in [worker, friend] {

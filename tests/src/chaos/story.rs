@@ -16,7 +16,7 @@ impl Story {
     /// Another line.
     pub(super) fn tell(&mut self, now: Time, who: fmt::Arguments<'_>, what: fmt::Arguments<'_>) {
         let (seconds, micros) = (now.0 / 1_000_000, now.0 % 1_000_000);
-        let _ = writeln!(self.text, "{seconds:>6}.{micros:06} {who:<9} {what}");
+        let _ = writeln!(self.text, "{seconds:>6}.{micros:06} {who}: {what}");
     }
 
     /// Something was seen once more.

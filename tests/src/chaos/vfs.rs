@@ -142,7 +142,7 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, name: *const c_char, sync:
         if !disk::with_path(&path, |disk, file| disk.bytes(file).is_some()).unwrap_or(false) {
             return ffi::SQLITE_IOERR_DELETE_NOENT;
         }
-        code(disk::with_path(&path, |disk, file| disk.remove(file)), ffi::SQLITE_IOERR_DELETE)
+        code(disk::with_path(&path, Disk::remove), ffi::SQLITE_IOERR_DELETE)
     }
 }
 
@@ -202,7 +202,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
         }
     });
     if known.transient {
-        let _ = disk::with_path(&known.path, |disk, file| disk.remove(file));
+        let _ = disk::with_path(&known.path, Disk::remove);
     }
     ffi::SQLITE_OK
 }

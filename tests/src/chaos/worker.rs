@@ -356,7 +356,7 @@ impl World {
         let mut finished = Vec::new();
         for output in outputs {
             match output {
-                Output::Act(action) => self.act(w, action)?,
+                Output::Act(action) => self.act(w, &action),
                 Output::Say(message) => {
                     if self.workers[w].welcome().is_some() {
                         self.say(w, &message);
@@ -467,7 +467,7 @@ impl World {
         let missing: BTreeSet<BlobRef> = process.uploads.iter().flat_map(|(_, blobs)| blobs.iter().copied()).collect();
         let here: Vec<BlobRef> = missing.iter().filter(|blob| process.shelf.has(blob)).copied().collect();
         for blob in &here {
-            self.send(w, End::Master, Packet::Put(connection, *blob));
+            self.send(w, End::Master, &Packet::Put(connection, *blob));
         }
         if !here.is_empty() {
             self.later(Span::from_secs(2), What::Upload(w, connection));
@@ -491,10 +491,10 @@ impl World {
         }
     }
 
-    fn act(&mut self, w: usize, action: Action) -> Result<(), String> {
+    fn act(&mut self, w: usize, action: &Action) {
         let now = self.now;
         let node = &mut self.workers[w];
-        let Some(process) = &mut node.process else { return Ok(()) };
+        let Some(process) = &mut node.process else { return };
         let mut task = |id: &AttemptId, act: &mut dyn FnMut(&mut Task) -> Option<(Next, Span)>| {
             let planned = process.tasks.get_mut(id).and_then(|task| {
                 task.plan += 1;
@@ -504,7 +504,7 @@ impl World {
             planned.map(|(next, wait, plan)| (*id, next, wait, plan))
         };
         let soon = Span::from_millis(self.chance.between(1, 400));
-        let planned = match &action {
+        let planned = match action {
             Action::Stage(id, command) => {
                 let task = Task::new(command, &mut self.chance);
                 process.tasks.insert(*id, task);
@@ -550,7 +550,6 @@ impl World {
             let run = self.workers[w].run;
             self.later(wait, What::Task(w, run, id, next, plan));
         }
-        Ok(())
     }
 
     /// What was planned for a task happens, unless something else was planned since.
@@ -608,14 +607,14 @@ impl World {
     }
 
     /// Somebody has let the worker in.
-    pub(super) fn let_in(&mut self, w: usize, admitted: ::master::engine::Admitted, key: [u8; 32]) {
+    pub(super) fn let_in(&mut self, w: usize, admitted: &::master::engine::Admitted, key: [u8; 32]) {
         self.story.tell(self.now, format_args!("worker-{w}"), format_args!("is {}", admitted.name));
         self.audit.on_new_identity(w);
         self.workers[w].identity = Some(Identity { id: admitted.id, key });
     }
 
     /// Somebody stands before the door with this token.
-    pub(super) fn on_knock(&mut self, w: usize, token: JoinToken) {
+    pub(super) fn on_knock(&mut self, w: usize, token: &JoinToken) {
         if self.workers[w].identity.is_none() {
             self.knock(w, token);
         }

@@ -145,7 +145,7 @@ impl World {
     }
 
     /// Sends a packet; it may arrive.
-    pub(super) fn send(&mut self, way: usize, to: End, packet: Packet) {
+    pub(super) fn send(&mut self, way: usize, to: End, packet: &Packet) {
         for at in self.net.arrivals(way, to, self.now, &mut self.chance) {
             self.plan(at, What::Arrive(way, to, packet.clone()));
         }
@@ -155,7 +155,7 @@ impl World {
     pub(super) fn push(&mut self, connection: u64, to: End, frame: Frame) {
         let Some(number) = self.net.push(connection, to, frame.clone()) else { return };
         let Some(way) = self.net.connections.get(&connection).map(|there| there.worker) else { return };
-        self.send(way, to, Packet::Frame(connection, to, number, frame));
+        self.send(way, to, &Packet::Frame(connection, to, number, frame));
         if self.resending.insert((connection, to)) {
             self.later(net::AGAIN, What::Again(connection, to));
         }
@@ -216,7 +216,7 @@ impl World {
             What::Wish(ask) => self.ask(super::people::Who::Client(0), ask),
             What::Submit(client) => self.submit(client),
             What::WantToken(worker) => self.want_token(worker),
-            What::Knock(worker, token) => self.on_knock(worker, token),
+            What::Knock(worker, token) => self.on_knock(worker, &token),
             What::Master(run) if run == self.master.run => return self.master_group(),
             What::Master(_) => {}
             What::StartMaster => return self.start_master(),
@@ -237,14 +237,14 @@ impl World {
             What::Trouble(trouble) => return self.strike(trouble),
             What::Heal => return self.heal(),
             What::Look => return self.look_around(),
-            of_a_run => return self.happen_in_run(of_a_run),
+            of_a_run => return self.happen_in_run(&of_a_run),
         }
         Ok(())
     }
 
     /// What was planned by a worker's run happens only in that run.
-    fn happen_in_run(&mut self, what: What) -> Result<(), String> {
-        match what {
+    fn happen_in_run(&mut self, what: &What) -> Result<(), String> {
+        match *what {
             What::Dial(w, run) if run == self.workers[w].run => self.dial(w),
             What::Beat(w, run, connection, every) if run == self.workers[w].run => self.beat(w, connection, every),
             What::WorkerTick(w, run) if run == self.workers[w].run => return self.on_worker_tick(w),
@@ -281,7 +281,7 @@ impl World {
         }
         if let Some(way) = self.net.connections.get(&connection).map(|there| there.worker) {
             for (number, frame) in unconfirmed {
-                self.send(way, to, Packet::Frame(connection, to, number, frame));
+                self.send(way, to, &Packet::Frame(connection, to, number, frame));
             }
         }
         self.later(net::AGAIN, What::Again(connection, to));
@@ -300,11 +300,11 @@ impl World {
                     }
                 }
                 if !self.net.is_open(connection, end) {
-                    self.send(way, end.other(), Packet::Unknown(connection, end.other()));
+                    self.send(way, end.other(), &Packet::Unknown(connection, end.other()));
                     return Ok(());
                 }
                 let (frames, before) = self.net.arrive(connection, end, number, frame, now);
-                self.send(way, end.other(), Packet::Confirm(connection, end, before));
+                self.send(way, end.other(), &Packet::Confirm(connection, end, before));
                 match end {
                     End::Master => self.on_master_frames(connection, frames),
                     End::Worker => self.on_worker_frames(way, connection, frames),
