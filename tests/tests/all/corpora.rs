@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use targets::{TARGETS, Target};
 
-/// How often each kept input is damaged.
+/// How often each kept input is damaged, where `DESKGRID_DAMAGED` says nothing else.
 const DAMAGED: usize = 64;
 /// No input is kept that is longer than this, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -59,6 +59,7 @@ fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) {
 
 fn every(target: Target) {
     let (name, run) = target;
+    let damaged = std::env::var("DESKGRID_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(DAMAGED);
     let kept = corpus(name);
     assert!(kept.len() >= 3, "{name}: only {} inputs are kept", kept.len());
     let mut rng = StdRng::seed_from_u64(u64::from_le_bytes(*b"deskgrid"));
@@ -70,7 +71,7 @@ fn every(target: Target) {
             assert!(done.is_ok(), "{name} fails on {}", shown(bytes));
         };
         tried(&bytes);
-        for _ in 0..DAMAGED {
+        for _ in 0..damaged {
             let mut bytes = bytes.clone();
             damage(&mut rng, &mut bytes);
             tried(&bytes);
