@@ -31,6 +31,8 @@ const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// What waits for a peer that does not read, at most, in bytes.
 const SEND_WINDOW: u64 = 4 << 20;
+/// The shortest time between two words to strangers that their connection is gone.
+const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
 
 /// What a connection is for.
@@ -113,6 +115,8 @@ fn serving(tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<(EndpointConfig,
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let mut config = EndpointConfig::new(Arc::new(reset_key));
+    // Resets are smaller than what they answer; the usual pace of fifty in a second would keep a crowd waiting for minutes.
+    config.min_reset_interval(RESET_PAUSE);
     config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key)));
     Ok((config, server))
 }

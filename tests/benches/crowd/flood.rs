@@ -8,22 +8,20 @@ use link::Client;
 
 use super::{connect, grid, noops, runtime, submit};
 
-/// So many requests of each kind are timed.
-const TIMED: usize = 300;
 /// So many connections the one has who floods, each with as many streams as it is given.
 const CONNECTIONS: usize = 64;
 /// Requests under way on each of them.
 const STREAMS: usize = 12;
 
-/// Measures, and prints the rows of BENCHMARKS.md.
-pub(super) fn run() {
+/// Times so many requests of each kind, and prints the rows of BENCHMARKS.md.
+pub(super) fn run(count: u32) {
     let grid = grid();
     grid.login("flood");
     let runtime = runtime();
     let master = grid.master_pid();
     let (calm, flooded, peak) = runtime.block_on(async {
         let quiet = connect(&grid, "user").await;
-        let calm = timed(&quiet).await;
+        let calm = timed(&quiet, count).await;
         let before = tests::resident(master);
         let mut all = tokio::task::JoinSet::new();
         for _ in 0..CONNECTIONS {
@@ -34,7 +32,7 @@ pub(super) fn run() {
         }
         // The flood has used up what it may take at once.
         tokio::time::sleep(Duration::from_secs(15)).await;
-        let flooded = timed(&quiet).await;
+        let flooded = timed(&quiet, count).await;
         let peak = tests::resident(master);
         all.shutdown().await;
         (calm, flooded, (before, peak))
@@ -59,9 +57,9 @@ pub(super) fn run() {
 }
 
 /// Times submissions and lists, each in milliseconds, sorted.
-async fn timed(client: &Client) -> (Vec<f64>, Vec<f64>) {
+async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
     let (mut submits, mut lists) = (Vec::new(), Vec::new());
-    for _ in 0..TIMED {
+    for _ in 0..count {
         let began = Instant::now();
         let job = submit(client, &noops(1)).await;
         submits.push(began.elapsed().as_secs_f64() * 1e3);

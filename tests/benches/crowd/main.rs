@@ -1,9 +1,9 @@
 //! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs both parts, `-- reconnect` and `-- flood` one.
 //!
 //! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a task of its own, come back
-//! after the master was killed and started again; how long that takes, and whether a lease was lost. `flood`: how long
-//! requests of one user take in calm and while another asks as fast as it can, and the master's memory. Measures the
-//! programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
+//! after the master was killed and started again; how long that takes, and whether a lease was lost.
+//! `flood [--timed 300]`: how long requests of one user take in calm and while another asks as fast as it can, and the
+//! master's memory. Measures the programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
 
 mod flood;
 mod herd;
@@ -32,7 +32,7 @@ fn main() {
         reconnect(number("--workers", 10_000), number("--processes", 4));
     }
     if !only_reconnect {
-        flood::run();
+        flood::run(number("--timed", 300));
     }
 }
 
