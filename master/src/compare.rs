@@ -129,7 +129,7 @@ fn numbers_close(one: &[u8], two: &[u8], part: f64) -> bool {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<f64>().ok();
     let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
     let most = one.abs().max(two.abs());
-    one == two || one.is_nan() && two.is_nan() || most < part || (one - two).abs() <= part * most
+    one == two || one.is_nan() && two.is_nan() || most < part || most.is_finite() && (one - two).abs() <= part * most
 }
 
 #[cfg(test)]
