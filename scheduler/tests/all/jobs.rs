@@ -234,7 +234,7 @@ fn a_result_of_an_attempt_that_was_lost_before_a_restart_still_counts() {
         lost: vec![(attempt, host, true)],
     };
     let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
-    let bag = Bag { tasks: IdSet::from_range(1, 1), rules: Rules::default() };
+    let bag = Bag::new(IdSet::from_range(1, 1), Rules::default());
     let mut effects = Vec::new();
     w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag, progress }, &mut effects);
     assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);

@@ -439,7 +439,7 @@ impl World {
 
     /// Looks through the store.
     pub(super) fn look(&mut self, all: bool) -> Result<(), String> {
-        match &self.master.engine {
+        match &mut self.master.engine {
             Some(engine) => self.audit.look(engine, &self.master.contents, all),
             None => Ok(()),
         }

@@ -37,7 +37,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 7] = [
+const UNSAFE: [(&str, &str); 8] = [
     ("link/src/files/windows.rs", "the free space of a disk: std does not ask for it"),
     ("tests/src/chaos/vfs.rs", "SQLite asks for its files through C: simulated disks must answer so"),
     (
