@@ -89,17 +89,6 @@ fn one_world_is_told_in_full() {
     println!("{}\n{:#?}\n{:?}", run.story, run.counts, run.broken);
 }
 
-/// Worlds in which a fault of the program was found, and what it was. Each goes wrong again without what mended it.
-const FOUND: [(u64, &str); 0] = [];
-
-#[test]
-fn worlds_that_have_found_a_fault_find_it_no_more() {
-    for (seed, what) in FOUND {
-        let run = run(seed, Laws::KEPT);
-        assert!(run.broken.is_none(), "{what}\n{}", run.report());
-    }
-}
-
 #[test]
 fn a_seed_is_one_run_to_the_last_byte() {
     for seed in [3, 17, 44] {
