@@ -24,8 +24,12 @@ pub(super) fn run(count: u32) {
         let calm = timed(&quiet, count).await;
         let before = tests::resident(master);
         let mut all = tokio::task::JoinSet::new();
+        // All connected before the first asks: from then on this user waits for its own pace.
+        let mut clients = Vec::new();
         for _ in 0..CONNECTIONS {
-            let client = connect(&grid, "flood").await;
+            clients.push(connect(&grid, "flood").await);
+        }
+        for client in &clients {
             for stream in 0..STREAMS {
                 all.spawn(ask(client.clone(), stream));
             }
