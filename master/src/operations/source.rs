@@ -12,7 +12,7 @@ use link::LinkError;
 use super::{CONTENT, HOME, OperationError, STORE};
 
 /// Files of a master that belong to its process, or that it makes anew.
-const NOT_TAKEN: [&str; 4] = ["lock", "sweep-lock", "address", "http-address"];
+const NOT_TAKEN: [&str; 5] = ["lock", "sweep-lock", "address", "http-address", "reserve"];
 
 /// A file that is to be taken.
 #[derive(Debug)]

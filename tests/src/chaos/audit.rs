@@ -184,9 +184,10 @@ impl Audit {
                 Ok(())
             }
             (Ask::Enrol(token, key), Answered::Enrolled(Ok(admitted))) => {
-                self.promised.peers.insert(admitted.id, *key);
+                // The same key is given the same identity again.
+                let new = self.promised.peers.insert(admitted.id, *key).is_none();
                 let (uses, used) = self.promised.tokens.entry(token.id).or_insert((0, 0));
-                *used += 1;
+                *used += u32::from(new);
                 match used <= uses {
                     true => Ok(()),
                     false => Err(format!("token {} was good for {uses} certificates, and bought {used}", token.id)),
