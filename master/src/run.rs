@@ -81,7 +81,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         None => None,
     };
     let bound = endpoint.local_addr().map_err(LinkError::file("cannot listen on", config.listen.to_string()))?;
-    let tunnel = fallback(bound, tls, seed).await;
+    let endpoints: Vec<quinn::Endpoint> = std::iter::once(endpoint).chain(fallback(bound, tls, seed).await).collect();
     let address = config.advertise.clone().unwrap_or_else(|| reachable(bound).to_string());
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
@@ -108,7 +108,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = tokio::task::JoinSet::new();
-    for endpoint in [Some(&endpoint), tunnel.as_ref()].into_iter().flatten() {
+    for endpoint in &endpoints {
         tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
     }
     tasks.spawn(sweep::serve(state.clone()));
@@ -122,20 +122,29 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     tokio::select! {
         () = &mut shutdown => {
             tracing::info!("shutting down");
-            // A core that has stopped has said so where its end is looked at.
-            let repeats = state.counters.repeats(state.clock.now());
-            let _ = state.core.ask(move |core| core.audit_all(&repeats)).await;
-            let _ = state.core.ask(crate::core::Core::write_experience).await;
-            let _ = state.core.ask(crate::core::Core::note_up).await;
-            let endpoints = [Some(&endpoint), tunnel.as_ref()].into_iter().flatten();
-            endpoints.clone().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
+            write_the_last(&state).await;
+            endpoints.iter().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
             tasks.shutdown().await;
-            for endpoint in endpoints {
-                let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
-            }
+            farewell(&endpoints).await;
             Ok(())
         }
         ended = core_end => core_result(ended),
+    }
+}
+
+/// What is written down at an orderly end.
+async fn write_the_last(state: &State) {
+    // A core that has stopped has said so where its end is looked at.
+    let repeats = state.counters.repeats(state.clock.now());
+    let _ = state.core.ask(move |core| core.audit_all(&repeats)).await;
+    let _ = state.core.ask(crate::core::Core::write_experience).await;
+    let _ = state.core.ask(crate::core::Core::note_up).await;
+}
+
+/// Gives the word that the master goes its time to leave.
+async fn farewell(endpoints: &[quinn::Endpoint]) {
+    for endpoint in endpoints {
+        let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     }
 }
 
