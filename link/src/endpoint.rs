@@ -1,5 +1,5 @@
 //! QUIC endpoints and connections with deskgrid's settings: over UDP, and where that does not get through, through a
-//! tunnel of TCP ([`crate::tunnel`]).
+//! tunnel of TCP (`tunnel`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -49,7 +49,7 @@ pub enum Event {
     Progress(Vec<(AttemptId, f32)>),
     /// The worker is to end in order.
     Shutdown,
-    /// The time that [`Machine::next_wakeup`] named has come.
+    /// The time that `next_wakeup` named has come.
     Tick,
 }
 
