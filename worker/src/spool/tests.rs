@@ -53,6 +53,7 @@ fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
         spool.append(&[completion(index, vec![])], moment(1)).unwrap();
         ends.push(spool.length);
     }
+    drop(spool);
     let whole = std::fs::read(dir.path().join("log")).unwrap();
     for cut in 0..=whole.len() {
         std::fs::write(dir.path().join("log"), &whole[..cut]).unwrap();
@@ -68,10 +69,12 @@ fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
     spool.append(&[completion(1, vec![]), completion(2, vec![])], moment(1)).unwrap();
     let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
+    drop(spool);
     std::fs::write(dir.path().join("log"), &bytes).unwrap();
     let mut spool = open(dir.path());
     assert_eq!(ids(&spool), [1]);
     spool.append(&[completion(3, vec![])], moment(1)).unwrap();
+    drop(spool);
     assert_eq!(ids(&open(dir.path())), [1, 3]);
 }
 
@@ -88,6 +91,7 @@ fn completions_are_read_back_as_they_were_with_their_age() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     spool.append(&[completion(1, vec![])], moment(1_000)).unwrap();
+    drop(spool);
     let spool = open(dir.path());
     let wanted = [attempt(1), attempt(2)];
     let read = spool.read(&wanted, moment(5_000)).unwrap();
@@ -106,10 +110,12 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     spool.forget(&[attempt(1)]).unwrap();
     assert!(spool.blobs.has(&blob));
     // A crash now brings both back: the acknowledgement was not recorded, and the blob is still there.
+    drop(spool);
     let mut spool = open(dir.path());
     assert_eq!(ids(&spool), [1, 2]);
     spool.forget(&[attempt(1), attempt(2)]).unwrap();
     assert!(!spool.blobs.has(&blob));
+    drop(spool);
     // And after that one, neither: the blob went, so both were acknowledged.
     assert_eq!(ids(&open(dir.path())), [0u32; 0]);
 }
@@ -120,6 +126,7 @@ fn blobs_without_a_record_are_swept_at_the_start() {
     let spool = open(dir.path());
     let orphan = output(&spool, dir.path(), b"crashed before its record").blob;
     assert!(spool.blobs.has(&orphan));
+    drop(spool);
     assert!(!open(dir.path()).blobs.has(&orphan));
 }
 
@@ -136,6 +143,7 @@ fn the_log_shrinks_when_little_of_it_counts() {
     let left: Vec<u32> = (1_991..=2_000).collect();
     assert_eq!(ids(&spool), left);
     assert_eq!(spool.read(&[attempt(1_995)], moment(1)).unwrap()[0].completion, completion(1_995, vec![]));
+    drop(spool);
     assert_eq!(ids(&open(dir.path())), left);
 }
 
@@ -218,5 +226,6 @@ fn an_empty_log_is_cut() {
     spool.forget(&(1..=1_000).map(attempt).collect::<Vec<_>>()).unwrap();
     assert_eq!(std::fs::metadata(dir.path().join("log")).unwrap().len(), 0);
     spool.append(&[completion(7, vec![])], moment(1)).unwrap();
+    drop(spool);
     assert_eq!(ids(&open(dir.path())), [7]);
 }
