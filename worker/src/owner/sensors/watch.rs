@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Sensor;
-use crate::owner::sight::{Sight, Topic};
+use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A sensor's stack, in bytes; only what it touches takes memory.
 const STACK: usize = 256 * 1024;
@@ -97,7 +97,8 @@ fn overdue(patience: Duration) -> Sight {
 }
 
 fn news<T: From<Sighted>>(desk: &mut Desk, sight: Sight, sensor: usize, name: &str, tell: &UnboundedSender<T>) {
-    if sight == desk.told {
+    // How long nobody touched anything counts from now: the same number later is another touch.
+    if sight == desk.told && !matches!(sight, Sight::Seen(Reading::Idle(_))) {
         return;
     }
     if std::mem::discriminant(&sight) != std::mem::discriminant(&desk.told) {
@@ -143,7 +144,6 @@ pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owner::sight::Reading;
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     /// Sees what it is told to see; hangs in the middle of a look when told nothing.
@@ -181,6 +181,16 @@ mod tests {
         [1.0, 1.0, 2.0, 2.0, 1.0].iter().for_each(|load| strings.send(*load).unwrap());
         for load in [1.0, 2.0, 1.0] {
             assert_eq!(next(&mut heard), Sighted { sensor: 0, sight: Sight::Seen(Reading::Load(load)) });
+        }
+    }
+
+    #[test]
+    fn a_touch_is_news_however_much_it_looks_like_the_one_before() {
+        let (tell, mut heard) = unbounded_channel::<Sighted>();
+        let mut desk = Desk { since: None, told: Sight::Unknown(String::new()) };
+        for touch in 1..=3 {
+            news(&mut desk, Sight::Seen(Reading::Idle(common::Span::ZERO)), 0, "puppet", &tell);
+            assert!(heard.try_recv().is_ok(), "touch {touch}");
         }
     }
 
