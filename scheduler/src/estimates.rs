@@ -88,14 +88,23 @@ impl Estimates {
     /// A task took `work`, and `estimate` had been said.
     pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: Span) {
         self.observed += 1;
-        if !self.sources.contains_key(of) && self.sources.len() >= SOURCES {
+        let seen = self.observed;
+        // Nearly always it is there: then nothing is copied.
+        let source = match self.sources.get_mut(of) {
+            Some(source) => source,
+            None => self.new_source(of.clone()),
+        };
+        source.seen = seen;
+        source.observe(estimate, work);
+    }
+
+    /// Room for one more source; the one that was not heard of for longest goes where there are too many.
+    fn new_source(&mut self, of: Estimator) -> &mut Source {
+        if self.sources.len() >= SOURCES {
             let oldest = self.sources.iter().min_by_key(|(_, source)| source.seen).map(|(of, _)| of.clone());
             oldest.and_then(|of| self.sources.remove(&of));
         }
-        let seen = self.observed;
-        let source = self.sources.entry(of.clone()).or_default();
-        source.seen = seen;
-        source.observe(estimate, work);
+        self.sources.entry(of).or_default()
     }
 }
 

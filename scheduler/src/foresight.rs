@@ -156,7 +156,11 @@ impl Foresight {
 
     /// The part of its task that an attempt has done by `now`, as far as its host's reports tell.
     pub(crate) fn done(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
-        let rate = host.speed.factor() * self.share(host) / work_s;
+        Self::done_at(host.speed.factor() * self.share(host) / work_s, host, load, start_cost, now)
+    }
+
+    /// The same where a host does this part of the task in a second.
+    fn done_at(rate: f64, host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
             (Some(noted), None) if load.phase.executing() => (noted, load.resumed + load.ran.secs() * rate),
@@ -202,7 +206,7 @@ impl Foresight {
     pub(crate) fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
         let full_s = work_s / (host.speed.factor() * self.share(host));
-        let done = self.done(host, load, work_s, start_cost, now);
+        let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;

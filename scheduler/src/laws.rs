@@ -42,21 +42,16 @@ impl Law {
     /// Multiplies each of `values` with the probability that it is not done at that one of these times, in seconds from
     /// now.
     pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {
+        // What is suspended when its end has come is still suspended then with this probability, times that of a
+        // suspension's lasting from `already_s` on.
+        let (already_s, suspended) = match self.suspended_s {
+            None => (0.0, 1.0 - self.undisturbed),
+            Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
+        };
+        let (gone, here) = (1.0 - self.alive, self.alive * suspended);
         let late = at_s.iter().zip(values).filter(|(at_s, _)| **at_s >= self.end_s);
-        let suspended = |since_s: f64| curves.resumption.alive(since_s);
-        match self.suspended_s {
-            None => {
-                for (at_s, value) in late {
-                    *value *= 1.0 - self.alive * (1.0 - (1.0 - self.undisturbed) * suspended(at_s - self.end_s));
-                }
-            }
-            Some(already_s) => {
-                let so_far = suspended(already_s);
-                for (at_s, value) in late {
-                    let still = suspended(already_s + (at_s - self.end_s)) / so_far;
-                    *value *= 1.0 - self.alive * (1.0 - still);
-                }
-            }
+        for (at_s, value) in late {
+            *value *= gone + here * curves.resumption.alive(at_s - self.end_s + already_s);
         }
     }
 }

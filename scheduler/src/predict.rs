@@ -33,17 +33,14 @@ pub(crate) struct Server {
     pub(crate) task_s: f64,
 }
 
-impl Server {
-    /// How many tasks it completes by then.
-    fn by(&self, at_s: f64) -> u64 {
-        (((at_s - self.free_s) / self.task_s) as i64).max(0) as u64
-    }
-}
-
 /// The earliest time, in seconds from now, by which these servers complete `tasks` tasks; infinite without servers.
 /// It is not before `least_s`; saying so saves time.
 pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
-    let enough = |at_s: f64| servers.iter().fold(0, |sum: u64, server| sum.saturating_add(server.by(at_s))) >= tasks;
+    // Asked for often: no division in it, and no conversion to what is larger than 32 bits.
+    let rates: Vec<_> = servers.iter().map(|server| (server.free_s, server.task_s.recip())).collect();
+    let by = |at_s: f64, (free_s, rate): (f64, f64)| ((at_s - free_s) * rate) as i32;
+    let enough =
+        |at_s: f64| rates.iter().map(|of| u64::from(by(at_s, *of).max(0).unsigned_abs())).sum::<u64>() >= tasks;
     let Some(first_s) = servers.iter().map(|s| s.free_s + s.task_s).min_by(f64::total_cmp) else {
         return f64::INFINITY;
     };

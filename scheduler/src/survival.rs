@@ -64,6 +64,7 @@ impl LifeTable {
 
 /// Distance between entries of a table, in seconds, and how many there are: they reach beyond the last class's begin.
 const STEP_S: f64 = 15.0;
+const STEPS_PER_S: f64 = 1.0 / STEP_S;
 const ENTRIES: usize = 2_048;
 
 fn class_of(age_s: f64) -> usize {
@@ -82,7 +83,7 @@ pub struct Curve {
 impl Curve {
     /// The hazard cumulated from age 0 to `age_s`.
     pub fn hazard(&self, age_s: f64) -> f64 {
-        let at = age_s.max(0.0) / STEP_S;
+        let at = age_s.max(0.0) * STEPS_PER_S;
         // Conversions from and to what is smaller than 64 bits are much cheaper.
         let entry = (at as i32).min(ENTRIES as i32 - 1);
         let low = entry as usize;
@@ -125,7 +126,7 @@ impl Tabulated {
     /// The probability that something new lasts for `age_s`. Nothing is told apart beyond the table's end, which is
     /// some hours.
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
-        let at = (age_s / STEP_S).clamp(0.0, (ENTRIES - 2) as f64 + 0.999_999);
+        let at = (age_s * STEPS_PER_S).max(0.0).min((ENTRIES - 2) as f64 + 0.999_999);
         let entry = at as i32;
         let (low, part) = (entry as usize, at - f64::from(entry));
         self.alive[low] + part * (self.alive[low + 1] - self.alive[low])

@@ -58,6 +58,8 @@ pub(crate) struct Gains<'a> {
     step_s: f64,
     /// The points of time.
     at_s: Row,
+    /// By how much the hope for a task that has been missed falls from one point to the next.
+    fall: f64,
     open: Vec<Open>,
     /// For each task, the odds that it is not done.
     odds: Vec<Row>,
@@ -72,7 +74,8 @@ impl<'a> Gains<'a> {
         let step_s = (end_s - search.begin_s) / POINTS as f64;
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
         let (open, odds) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
-        Self { search, step_s, at_s, open, odds, done: [1.0; POINTS] }
+        let fall = (-2.0 * step_s / (search.task_s + search.best_s)).exp();
+        Self { search, step_s, at_s, fall, open, odds, done: [1.0; POINTS] }
     }
 
     /// One more task, with the laws of its live attempts.
@@ -104,6 +107,7 @@ impl<'a> Gains<'a> {
     fn unsaved(&self, first_s: f64, left: f64) -> Row {
         const LEFT: f64 = 0.5;
         let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
+        let mut missed: Option<f64> = None;
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
         let missed_s = first_s + if self.search.keeps { notice_s + start_s } else { could_s };
@@ -113,7 +117,8 @@ impl<'a> Gains<'a> {
             } else if at_s <= missed_s {
                 1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
             } else {
-                LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp()
+                let begun = || LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp();
+                *missed.insert(missed.map_or_else(begun, |before| before * self.fall))
             }
         })
     }
