@@ -22,9 +22,6 @@ use scheduler::event::{Bag, Terms};
 use super::Core;
 use crate::store::{JobRow, NewJob, Requested, StoreError};
 
-/// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
-const FORECASTS: usize = 32;
-
 /// A job that is not settled.
 pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
@@ -307,32 +304,27 @@ impl Core {
         self.jobs.get(&job).is_some_and(|job| job.user == user)
     }
 
-    /// The jobs of these that are not settled, as they are now.
-    pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState]) -> Vec<JobView> {
-        self.list(jobs.iter().map(JobId), states)
-    }
-
-    /// Every job that is not settled, of all or of one user with those shared with that user.
-    pub(crate) fn open_views(&self, user: Option<&(String, IdSet)>, states: &[JobState]) -> Vec<JobView> {
-        let visible =
-            |id: &JobId, job: &Job| user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0));
-        let wanted = self.jobs.iter().filter(|(id, job)| visible(id, job));
-        self.list(wanted.map(|(id, _)| *id), states)
-    }
-
-    /// The first of these that is not settled.
-    pub(crate) fn first_open(&self, jobs: &IdSet) -> Option<JobId> {
-        jobs.iter().map(JobId).find(|id| self.jobs.contains_key(id))
-    }
-
-    /// With forecasts of the first in these states (none given: any) only: a long list must not hold up everybody else.
-    fn list(&self, jobs: impl Iterator<Item = JobId>, states: &[JobState]) -> Vec<JobView> {
-        let mut views: Vec<JobView> = jobs.filter_map(|id| self.view(id)).collect();
+    /// The jobs of these that are not settled, as they are now, with forecasts of the first `forecasts` in these states
+    /// (none given: any).
+    pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState], forecasts: usize) -> Vec<JobView> {
+        let mut views: Vec<JobView> = jobs.iter().filter_map(|id| self.view(JobId(id))).collect();
         let shown = views.iter_mut().filter(|view| states.is_empty() || states.contains(&view.state));
-        for view in shown.take(FORECASTS) {
+        for view in shown.take(forecasts) {
             view.predicted = self.forecast(view.job);
         }
         views
+    }
+
+    /// Every job that is not settled, of all or of one user with those shared with that user.
+    pub(crate) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
+        let visible =
+            |id: &JobId, job: &Job| user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0));
+        self.jobs.iter().filter(|(id, job)| visible(id, job)).map(|(id, _)| id.0).collect()
+    }
+
+    /// Those of these that are not settled.
+    pub(crate) fn open_of(&self, jobs: &IdSet) -> IdSet {
+        jobs.iter().filter(|id| self.jobs.contains_key(&JobId(*id))).collect()
     }
 
     /// Without a forecast.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 pub(crate) use bucket::{Buckets, Rate};
 pub(crate) use door::{Door, Knock, Pending};
-pub(crate) use gate::Gate;
+pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
 
 /// What one peer may take, and what all of them together. Shown in `configs/master.toml`.
@@ -28,7 +28,8 @@ pub struct Limits {
     pub connections: u32,
     /// Connections of one user.
     pub connections_per_user: u32,
-    /// Requests of one user in a second, on the average; who asks more often waits.
+    /// Requests of one user in a second, on the average; who asks more often waits. One that needs many looks at jobs
+    /// counts as many.
     pub requests_per_s: u32,
     /// Requests of one user that are being answered at a time; the others wait in line, and every user has a turn.
     pub requests_at_a_time: u32,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::host::MAX_HOST_NAME;
 use common::identity::{AuditView, IdentityView};
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 use super::views::{self, Listing};
 use crate::core::{Core, Judged, Stopped, check_spec};
+use crate::limits::Turn;
 use crate::run::State;
 use crate::store::{Peer, StoreError};
 
@@ -32,15 +34,35 @@ const MOST_AUDITED: u32 = 10_000;
 /// So many undecided results are given out at a time.
 const SHOWN_UNDECIDED: usize = 32;
 
+/// A request has so many turns; each one beyond them counts as a request of its own.
+const TURNS: u32 = 4;
+/// So many jobs are looked at in one turn.
+const JOBS_A_TURN: u32 = 100;
+/// Looking up so many numbers of jobs costs as much as a request.
+const NUMBERS: u64 = 1_000;
+/// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
+const FORECASTS: usize = 32;
+
 /// So many stretches of a host's availability go into one message.
 const RECORDED_PORTION: usize = 1_000;
 
-/// A client that asks.
+/// A client that asks, with one request.
 pub(super) struct Asker {
     pub(super) user: String,
     id: Uuid,
     role: Role,
     state: Arc<State>,
+    /// Turns that the request has had.
+    turns: AtomicU32,
+}
+
+/// A list of jobs on its way to a client.
+pub(super) struct JobListing {
+    /// Jobs still to come.
+    rest: IdSet,
+    /// Only those in these states; none given: all.
+    states: Vec<JobState>,
+    forecasts: usize,
 }
 
 /// Why there is no answer.
@@ -80,7 +102,7 @@ fn no_job(job: JobId) -> NoAnswer {
 
 impl Asker {
     pub(super) fn new(state: Arc<State>, peer: &Peer) -> Self {
-        Self { user: peer.name.clone(), id: peer.id, role: peer.role, state }
+        Self { user: peer.name.clone(), id: peer.id, role: peer.role, state, turns: AtomicU32::new(0) }
     }
 
     /// What every session needs.
@@ -94,6 +116,14 @@ impl Asker {
         if wait > Span::ZERO {
             tokio::time::sleep(wait.into()).await;
         }
+    }
+
+    /// The right to ask the core or the store once: a request that asks often waits as many requests would.
+    async fn turn(&self) -> Turn {
+        if self.turns.fetch_add(1, Ordering::Relaxed) >= TURNS {
+            self.pace().await;
+        }
+        self.state.counters.gate.enter(self.id).await
     }
 
     /// Writes into the audit log what was refused.
@@ -110,7 +140,7 @@ impl Asker {
         &self,
         work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let _turn = self.state.counters.gate.enter(self.id).await;
+        let _turn = self.turn().await;
         Ok(self.state.core.ask(work).await?)
     }
 
@@ -120,7 +150,7 @@ impl Asker {
         work: impl FnOnce(&crate::store::Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let reader = self.state.reader.clone();
-        let _turn = self.state.counters.gate.enter(self.id).await;
+        let _turn = self.turn().await;
         match tokio::task::spawn_blocking(move || work(&reader)).await {
             Ok(read) => Ok(read?),
             Err(_) => Err(Stopped.into()),
@@ -202,6 +232,9 @@ impl Asker {
     async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
         let user = self.only_own();
         let there = self.read(move |reader| reader.job_ids(user.as_deref(), shared)).await?;
+        for _ in 0..there.len() / NUMBERS {
+            self.pace().await;
+        }
         let picked = jobs.pick(&there);
         let missing = match jobs {
             Selector::Ids(ids) => {
@@ -248,39 +281,50 @@ impl Asker {
         self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
     }
 
-    pub(super) async fn jobs(&self, jobs: &Selector, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
-        let mut views = match jobs {
+    /// Those of these jobs that are not settled.
+    pub(super) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
+        let jobs = jobs.clone();
+        self.core(move |core| Ok(core.open_of(&jobs))).await
+    }
+
+    /// What is needed to list jobs, some at a time. An empty selection means those that are not settled.
+    pub(super) async fn job_listing(&self, jobs: &Selector, states: Vec<JobState>) -> Result<JobListing, NoAnswer> {
+        let rest = match jobs {
             Selector::Ids(ids) if ids.is_empty() => {
-                let (user, wanted) = (self.only_own(), states.to_vec());
-                let visible = match user {
+                let visible = match self.only_own() {
                     None => None,
                     Some(user) => {
                         let of = user.clone();
                         Some((user, self.read(move |reader| reader.job_ids(Some(&of), true)).await?))
                     }
                 };
-                self.core(move |core| Ok(core.open_views(visible.as_ref(), &wanted))).await?
+                self.core(move |core| Ok(core.open_ids(visible.as_ref()))).await?
             }
-            _ => self.views(&self.pick(jobs).await?, states).await?,
+            _ => self.pick(jobs).await?,
         };
-        views.retain(|view| states.is_empty() || states.contains(&view.state));
-        Ok(views)
+        Ok(JobListing::new(rest, states))
     }
 
-    /// These jobs as they are now, with forecasts of the first in these states (none given: any).
-    pub(super) async fn views(&self, jobs: &IdSet, states: &[JobState]) -> Result<Vec<JobView>, NoAnswer> {
-        let (picked, wanted) = (jobs.clone(), states.to_vec());
-        let live = self.core(move |core| Ok(core.live_jobs(&picked, &wanted))).await?;
-        let mut rest = jobs.clone();
-        rest.subtract(&live.iter().map(|view| view.job.0).collect());
-        if rest.is_empty() {
-            return Ok(live);
+    /// The next jobs of a listing as they are now, with forecasts of the first of all; none after the last.
+    pub(super) async fn next_jobs(&self, listing: &mut JobListing) -> Result<Option<Vec<JobView>>, NoAnswer> {
+        if listing.rest.is_empty() {
+            return Ok(None);
         }
-        let settled = self.read(move |reader| rest.iter().filter_map(|id| reader.job(JobId(id)).transpose()).collect());
-        let mut views: Vec<JobView> = settled.await?;
-        views.extend(live);
-        views.sort_unstable_by_key(|view| view.job);
-        Ok(views)
+        let picked: IdSet = listing.rest.iter().take(JOBS_A_TURN as usize).collect();
+        listing.rest.subtract(&picked);
+        let (mut settled, wanted, most) = (picked.clone(), listing.states.clone(), listing.forecasts);
+        let mut views = self.core(move |core| Ok(core.live_jobs(&picked, &wanted, most))).await?;
+        settled.subtract(&views.iter().map(|view| view.job.0).collect());
+        listing.forecasts -= views.iter().filter(|view| view.predicted.is_some()).count().min(listing.forecasts);
+        if !settled.is_empty() {
+            let settled =
+                self.read(move |reader| settled.iter().filter_map(|id| reader.job(JobId(id)).transpose()).collect());
+            let settled: Vec<JobView> = settled.await?;
+            views.extend(settled);
+            views.sort_unstable_by_key(|view| view.job);
+        }
+        views.retain(|view| listing.states.is_empty() || listing.states.contains(&view.state));
+        Ok(Some(views))
     }
 
     /// What is needed to list tasks of a job, portion by portion.
@@ -341,8 +385,14 @@ impl Asker {
 
     pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
+        let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
+            // Where everything is settled there is nothing to cancel.
+            if !open.contains(id.0) {
+                changed.push((id, 0));
+                continue;
+            }
             let tasks = match &tasks {
                 None => None,
                 Some(tasks) => {
@@ -366,9 +416,8 @@ impl Asker {
     pub(super) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
         // By number, a job that is not settled is an error; `all` means all that can be forgotten.
-        let open = picked.clone();
-        let open = self.core(move |core| Ok(core.first_open(&open))).await?;
-        if let (Some(job), false) = (open, matches!(jobs, Selector::All)) {
+        let open = self.open_of(&picked).await?;
+        if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
             let hint = format!("cancel it first: deskgrid job cancel {job}");
             return Err(refuse(RefusalCode::Conflict, format!("job {job} is not settled"), hint));
         }
@@ -493,6 +542,12 @@ impl Asker {
         }
         let tokens = self.tokens().await?;
         Ok(Reply::Tokens(tokens.into_iter().filter(|token| token.id == id).collect()))
+    }
+}
+
+impl JobListing {
+    pub(super) fn new(rest: IdSet, states: Vec<JobState>) -> Self {
+        Self { rest, states, forecasts: FORECASTS }
     }
 }
 

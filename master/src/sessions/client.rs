@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::view::JobView;
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -11,7 +10,7 @@ use common::{IdSet, Span, Time};
 use link::{Channel, FrameSender, LinkError};
 use quinn::Connection;
 
-use super::answers::{Asker, NoAnswer};
+use super::answers::{Asker, JobListing, NoAnswer};
 use super::views::in_frames;
 use super::{accept, read_open, renew, serve_content, within_deadline};
 use crate::run::State;
@@ -80,7 +79,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             push(tx, &asker.welcome(version).await?)?;
         }
         Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, dry_run).await?)?,
-        Request::Jobs { jobs, states } => send_jobs(tx, &asker.jobs(&jobs, &states).await?).await?,
+        Request::Jobs { jobs, states } => send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
             let mut listing = asker.listing(job, &tasks).await?;
@@ -172,18 +171,19 @@ async fn send_availability(
     Ok(())
 }
 
-async fn send_jobs(tx: &mut FrameSender, jobs: &[JobView]) -> Result<(), NoAnswer> {
+async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    let mut sent = false;
+    while let Some(views) = asker.next_jobs(&mut listing).await? {
+        if !views.is_empty() {
+            sent = true;
+            send(tx, &Reply::Jobs(views)).await?;
+        }
+    }
     // No job at all is an answer too.
-    if jobs.is_empty() {
-        return push(tx, &Reply::Jobs(Vec::new()));
-    }
-    for chunk in jobs.chunks(CHUNK) {
-        send(tx, &Reply::Jobs(chunk.to_vec())).await?;
-    }
-    Ok(())
+    if sent { Ok(()) } else { push(tx, &Reply::Jobs(Vec::new())) }
 }
 
-/// Tells of the jobs at once, whenever something changes, and at the end.
+/// Tells of the jobs at once, of those that are not settled whenever something changes, and at the end.
 async fn watch(
     asker: &Asker,
     jobs: &IdSet,
@@ -194,17 +194,20 @@ async fn watch(
     let (mut changed, mut settled) = asker.counters();
     let over = tokio::time::sleep(timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from));
     tokio::pin!(over);
-    let mut first = true;
+    let (mut first, mut rest) = (true, jobs.clone());
     loop {
         // What changes from here on is seen by the next round.
         changed.mark_unchanged();
         settled.mark_unchanged();
-        let views = asker.views(jobs, &[]).await?;
-        let done = views.iter().all(|view| view.state.settled());
+        let open = asker.open_of(&rest).await?;
+        let done = open.is_empty();
         if first || done || !quiet {
-            send_jobs(tx, &views).await?;
+            // Whoever hears of every change has heard of those that were settled before.
+            let told = if quiet { jobs.clone() } else { rest };
+            send_jobs(asker, JobListing::new(told, Vec::new()), tx).await?;
             tx.flush().await?;
         }
+        rest = open;
         if done {
             return Ok(());
         }
@@ -222,7 +225,7 @@ async fn watch(
             alive = stirred => if !alive {
                 return Err(NoAnswer::Refused(Refusal::from(crate::core::Stopped)));
             },
-            () = &mut over => return send_jobs(tx, &asker.views(jobs, &[]).await?).await,
+            () = &mut over => return send_jobs(asker, JobListing::new(jobs.clone(), Vec::new()), tx).await,
             // A watcher that is gone is not watched for.
             () = gone(tx) => return Ok(()),
         }
