@@ -2,6 +2,7 @@
 //! tunnel of TCP (`tunnel`).
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,15 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::{Identity, key_hash};
-use crate::{tls, tunnel};
+use crate::{networks, tls, tunnel};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long UDP has the field to itself before TCP is tried beside it; and where somebody waits in front of it.
 const HEAD_START: Duration = Duration::from_secs(3);
 const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
+/// The same where only TCP got through the last time: enough for UDP to win where it does again.
+const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 /// How long a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
@@ -158,7 +161,7 @@ pub struct Connection {
 }
 
 /// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets no answer for some
-/// seconds. The master may still refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
+/// seconds, at once where that was so the last time. The master may still refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
 ///
 /// # Errors
 /// If nothing answers within some seconds, or what answers is not the identity's master.
@@ -168,7 +171,7 @@ pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection
         if client { (CLIENT_KEEP_ALIVE, CLIENT_HEAD_START) } else { (KEEP_ALIVE, HEAD_START) };
     let tls = tls::client_config(identity, purpose.alpn())?;
     let caller = Caller::new(&identity.link.master, &key_hash(&identity.ca)?, tls, keep_alive)?;
-    caller.connect(head_start).await
+    Caller { home: identity.home.as_deref(), ..caller }.connect(head_start).await
 }
 
 /// Somebody who connects.
@@ -177,6 +180,8 @@ pub(crate) struct Caller<'a> {
     /// The name that the master's certificate has to have.
     wanted: String,
     config: quinn::ClientConfig,
+    /// Where it is kept what networks let through, if anywhere.
+    home: Option<&'a Path>,
 }
 
 impl<'a> Caller<'a> {
@@ -189,7 +194,7 @@ impl<'a> Caller<'a> {
         let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport(keep_alive));
-        Ok(Self { master, wanted: tls::wanted_name(ca_key_hash), config })
+        Ok(Self { master, wanted: tls::wanted_name(ca_key_hash), config, home: None })
     }
 
     /// With the head start of those for whom nobody waits.
@@ -201,12 +206,19 @@ impl<'a> Caller<'a> {
     async fn connect(&self, head_start: Duration) -> Result<Connection, LinkError> {
         let mut last = self.unreachable("its name has no address".to_owned());
         for address in self.addresses().await? {
+            let here = self.home.and_then(|home| Some((home, networks::here(address)?)));
+            let needless = here.is_some_and(|(home, here)| networks::only_tcp(home, here));
             let tcp = async {
-                tokio::time::sleep(head_start).await;
+                tokio::time::sleep(if needless { SHORT_HEAD_START } else { head_start }).await;
                 self.connect_to(address, Way::Tcp).await
             };
             match race(self.connect_to(address, Way::Udp), tcp).await {
-                Ok(connection) => return Ok(connection),
+                Ok(connection) => {
+                    if let Some((home, here)) = here {
+                        networks::note(home, here, connection.way);
+                    }
+                    return Ok(connection);
+                }
                 Err(error) => last = error,
             }
         }

@@ -53,6 +53,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
                 key: key.serialize_der().into(),
                 ca: ca.into(),
                 link: LinkInfo { master: master.to_owned(), name, role },
+                home: None,
             })
         }
     }

@@ -1,7 +1,7 @@
 //! Who one end is: a certificate of the grid's CA with its key, and where the master is.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use common::token::Role;
@@ -23,6 +23,8 @@ pub struct Identity {
     pub ca: CertificateDer<'static>,
     /// Where the master is, and what it calls us.
     pub link: LinkInfo,
+    /// The directory that it was read from, if it was: what is learned of networks on the way to the master is kept there.
+    pub home: Option<PathBuf>,
 }
 
 /// What an identity knows beside its keys.
@@ -80,6 +82,7 @@ impl Identity {
             key: read("key.der")?.into(),
             ca: read("ca.der")?.into(),
             link,
+            home: Some(dir.to_owned()),
         })
     }
 

@@ -11,6 +11,7 @@ mod enrol;
 pub mod error;
 pub mod files;
 pub mod identity;
+mod networks;
 pub mod renewal;
 pub mod retry;
 #[cfg(windows)]

@@ -39,7 +39,13 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
                 return Err(LinkError::Protocol("a certificate for another key".to_owned()));
             }
             let link = crate::identity::LinkInfo { master: identity.link.master.clone(), name, role };
-            Ok(Identity { certificate: certificate.into(), key: key.serialize_der().into(), ca: ca.into(), link })
+            Ok(Identity {
+                certificate: certificate.into(),
+                key: key.serialize_der().into(),
+                ca: ca.into(),
+                link,
+                home: identity.home.clone(),
+            })
         }
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
@@ -158,7 +164,13 @@ mod tests {
 
     fn identity(fill: u8) -> Identity {
         let link = LinkInfo { master: "h:1".into(), name: format!("n{fill}"), role: Role::Worker };
-        Identity { certificate: vec![fill; 3].into(), key: vec![fill; 4].into(), ca: vec![fill; 5].into(), link }
+        Identity {
+            certificate: vec![fill; 3].into(),
+            key: vec![fill; 4].into(),
+            ca: vec![fill; 5].into(),
+            link,
+            home: None,
+        }
     }
 
     fn parts(identity: &Identity) -> (u8, u8, u8, String) {

@@ -187,7 +187,7 @@ impl Authority {
         let (id, name) = enter(public_key_hash(&key))?;
         let link = LinkInfo { name, ..link };
         let certificate = self.issue(&key, link.role, id)?;
-        Ok(Identity { certificate, key: key.serialize_der().into(), ca: self.certificate().clone(), link })
+        Ok(Identity { certificate, key: key.serialize_der().into(), ca: self.certificate().clone(), link, home: None })
     }
 }
 

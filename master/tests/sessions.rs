@@ -132,6 +132,7 @@ impl Master {
             key: identity.key.clone_key(),
             ca: identity.ca.clone(),
             link: identity.link.clone(),
+            home: None,
         };
         identity.link.master = self.address();
         let connection = link::connect(&identity, Purpose::Worker).await.unwrap();

@@ -13,6 +13,7 @@ fn copy(identity: &Identity) -> Identity {
         key: identity.key.clone_key(),
         ca: identity.ca.clone(),
         link: identity.link.clone(),
+        home: None,
     }
 }
 

@@ -173,6 +173,7 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Wo
         key: identity.key.clone_key(),
         ca: identity.ca.clone(),
         link: identity.link.clone(),
+        home: None,
     };
     identity.link.master = master.address();
     let mut backoff = link::retry::Backoff::default();

@@ -57,7 +57,7 @@ impl Master {
         let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
         let (tell, sessions) = mpsc::unbounded_channel();
         tokio::spawn(accept(endpoint, blobs.clone(), tell));
-        Self { dir, identity: Identity { certificate, key, ca, link }, blobs, sessions }
+        Self { dir, identity: Identity { certificate, key, ca, link, home: None }, blobs, sessions }
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -191,6 +191,7 @@ pub(crate) fn clone(identity: &Identity) -> Identity {
         key: identity.key.clone_key(),
         ca: identity.ca.clone(),
         link: identity.link.clone(),
+        home: identity.home.clone(),
     }
 }
 

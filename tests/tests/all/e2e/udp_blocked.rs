@@ -79,6 +79,7 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
     grid.as_user("remote", ["login", "--master", &through, "--join", &grid.token("client"), "--name", "remote"])
         .expect_code(0);
     grid.as_user("remote", ["job", "list"]).expect_code(0);
+    assert!(remembered(&grid), "the next command need not wait for UDP");
     let doctor = grid.as_user("remote", ["--output", "json", "doctor"]).expect_code(0).json();
     let finding = |check: &str| {
         let all = doctor["findings"].as_array().expect("findings");
@@ -100,6 +101,14 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
     pass_udp(relay, master);
     again("UDP", 1);
     runs_a_job(&grid);
+    grid.as_user("remote", ["job", "list"]).expect_code(0);
+    assert!(!remembered(&grid), "UDP gets through again");
+}
+
+/// Whether the user knows of a network that lets only TCP through.
+fn remembered(grid: &Grid) -> bool {
+    let networks = grid.state("remote").join("client/networks.toml");
+    std::fs::read_to_string(networks).is_ok_and(|text| text.contains("127.0.0.1"))
 }
 
 fn grid_log(grid: &Grid, who: &str) -> String {

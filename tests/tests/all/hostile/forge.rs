@@ -67,6 +67,6 @@ impl Forger {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("can be signed").der().clone();
         let (ca, link) = (like.ca.clone(), like.link.clone());
-        Identity { certificate, key: key.serialize_der().into(), ca, link }
+        Identity { certificate, key: key.serialize_der().into(), ca, link, home: None }
     }
 }
