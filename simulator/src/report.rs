@@ -3,6 +3,7 @@
 pub mod figure;
 pub mod gainaru;
 pub mod kondo;
+mod markdown;
 pub mod rows;
 pub mod svg;
 pub mod wozniak;
