@@ -1,5 +1,6 @@
 //! Reports of experiments, for people to read. What is not here: measuring.
 
+pub mod downey;
 pub mod figure;
 pub mod gainaru;
 pub mod kondo;
