@@ -154,6 +154,8 @@ struct Known<'a> {
     lives: Lives,
     pooled: Learned,
     pooled_at: u64,
+    /// The laws of users, as long as nothing new is known of them.
+    users: BTreeMap<u64, Learned>,
     /// Who waits, in their order, and who runs, each by its place among all.
     queue: VecDeque<usize>,
     running: Vec<usize>,
@@ -166,7 +168,8 @@ impl<'a> Known<'a> {
     fn new(jobs: &'a [One], processors: u32) -> Self {
         let (lives, last) = (Lives::default(), VecDeque::new());
         let (pooled, queue, running) = (lives.pooled(), VecDeque::new(), Vec::new());
-        Known { jobs, processors, lives, pooled, pooled_at: 0, queue, running, last, sum_s: 0.0, count: 0.0 }
+        let users = BTreeMap::new();
+        Known { jobs, processors, lives, pooled, pooled_at: 0, users, queue, running, last, sum_s: 0.0, count: 0.0 }
     }
 
     /// Hears of everything that started and ended by then.
@@ -190,9 +193,11 @@ impl<'a> Known<'a> {
         for job in ended {
             let One { start_s, end_s, user, .. } = self.jobs[job];
             self.lives.observe(&user.to_string(), Run::done(end_s - start_s));
+            self.users.remove(&user);
         }
         if self.lives.observed() >= self.pooled_at + FRESH {
             (self.pooled, self.pooled_at) = (self.lives.pooled(), self.lives.observed());
+            self.users.clear();
         }
     }
 
@@ -201,7 +206,7 @@ impl<'a> Known<'a> {
     }
 
     /// The wait of a job that is submitted now, as if nobody passed anybody.
-    fn predicted_s(&self, job: usize) -> f64 {
+    fn predicted_s(&mut self, job: usize) -> f64 {
         let now_s = self.jobs[job].submit_s;
         let used: u32 = self.running.iter().map(|job| self.jobs[*job].hosts).sum();
         let free = self.processors.saturating_sub(used);
@@ -211,14 +216,14 @@ impl<'a> Known<'a> {
         if need <= free {
             return 0.0;
         }
-        let mut users: BTreeMap<u64, Learned> = BTreeMap::new();
         for job in self.running.iter().chain(&ahead) {
             let user = self.jobs[*job].user;
-            users.entry(user).or_insert_with(|| self.lives.law(&self.pooled, &user.to_string(), &[]));
+            let law = || self.lives.law(&self.pooled, &user.to_string(), &[]);
+            self.users.entry(user).or_insert_with(law);
         }
         let within = |job: &usize| {
             let One { limit_s, user, .. } = self.jobs[*job];
-            Some(Within { law: users.get(&user)?, limit_s })
+            Some(Within { law: self.users.get(&user)?, limit_s })
         };
         let running: Vec<(usize, Within<'_>)> =
             self.running.iter().filter_map(|job| Some((*job, within(job)?))).collect();

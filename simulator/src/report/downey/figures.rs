@@ -22,7 +22,7 @@ pub(super) fn all(found: &Found) -> Vec<Figure> {
         times(found),
         widths(found),
         scatter("figure-5a", "Figure 5a: predicted and actual waits under PRED", &found.scatter[0]),
-        scatter("figure-5b", "Figure 5b: the same under BIAS", &found.scatter[1]),
+        scatter("figure-5b", "Figure 5b: the same under self-fitted BIAS", &found.scatter[1]),
         schedule("figure-6a", "Figure 6: two jobs under AVG", Width::Average),
         schedule("figure-6b", "Figure 6: the same two when the second holds out", Width::Soonest(Soonest::PLAIN)),
         tables(found),

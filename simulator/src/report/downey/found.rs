@@ -70,7 +70,7 @@ pub(super) struct Found {
     pub(super) spoiled: Spread,
     pub(super) median_s: Spread,
     pub(super) mean_s: Spread,
-    /// The first draw under AVG, for figures, and the predictions of PRED and BIAS there.
+    /// The first draw under AVG, for figures, and the predictions of PRED and self-fitted BIAS there.
     pub(super) seen: Seen,
     pub(super) scatter: [Vec<Told>; 2],
     pub(super) real: Option<Foretold>,
@@ -79,7 +79,7 @@ pub(super) struct Found {
 }
 
 /// Places among [`FOLLOWED`] of the rules whose predictions are drawn.
-const SCATTERED: [usize; 2] = [2, 3];
+const SCATTERED: [usize; 2] = [2, 7];
 
 enum Done {
     Baseline(Baseline),
@@ -203,4 +203,22 @@ fn mean(values: &[f64]) -> f64 {
 fn median(sorted: &[f64]) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{PRED, SELF_FITTED};
+    use super::*;
+
+    #[test]
+    fn the_rules_whose_predictions_are_drawn_are_where_they_are_looked_for() {
+        assert_eq!(SCATTERED.map(|at| FOLLOWED[at].label), [PRED.label, SELF_FITTED]);
+    }
+
+    #[test]
+    fn a_spread_is_a_mean_and_a_deviation() {
+        let found = Spread::of([1.0, 2.0, 3.0].into_iter());
+        assert_eq!((found.mean, found.sd), (2.0, 1.0));
+        assert_eq!(Spread::of([4.0].into_iter()).sd, 0.0);
+    }
 }

@@ -60,6 +60,8 @@ pub(super) const AVG: Contender = row("AVG", "AVG");
 pub(super) const OPT: Contender = Contender { label: "OPT", policy: "PRED", knows: true };
 pub(super) const PRED: Contender = row("PRED", "PRED");
 pub(super) const BIAS: Contender = row("BIAS", "BIAS-PAPER");
+/// Corrected by the fit of its own predictions.
+pub(super) const SELF_FITTED: &str = "BIAS, self-fitted";
 pub(super) const HEUR: Contender = row("HEUR", "HEUR");
 pub(super) const OURS: Contender = row("PRICED", "PRICED");
 
@@ -75,7 +77,7 @@ pub(super) const FOLLOWED: [Contender; 14] = [
     row("BIAS, lock-in", "BIAS-PAPER:lock=yes"),
     row("BIAS, lock-in, risk 20 %", "BIAS-PAPER:lock=yes:risk=0.2"),
     HEUR,
-    row("BIAS, self-fitted", "BIAS"),
+    row(SELF_FITTED, "BIAS"),
     row("BIAS, self-fitted, lock-in", "BIAS-LOCK"),
     row("BIAS, self-fitted, lock-in, risk 20 %", "BIAS-LOCK-RISK"),
     row("price 0.1", "PRICED:price=0.1"),
