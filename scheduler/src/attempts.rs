@@ -7,6 +7,7 @@ use crate::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdic
 use crate::host::Load;
 use crate::job::{Job, Record};
 use crate::policy::replication::Class;
+use crate::reservation::Run;
 use crate::scheduler::Scheduler;
 
 /// What the end of an attempt is charged to.
@@ -42,6 +43,10 @@ impl Scheduler {
         {
             job.pace.observe(ran, speed, success);
             job.learn(attempt.task.index, &outcome, ran, speed);
+            if job.teaches() {
+                let run = Run { time: ran.secs() * speed.factor(), done: !matches!(outcome, Outcome::TimedOut(_)) };
+                self.foresight.lives.observe(&job.stack.terms.estimator.program, run);
+            }
             if success && job.teaches() {
                 let work = Span::from_secs_f64(ran.secs() * speed.factor());
                 let estimate = job.estimate(attempt.task.index);

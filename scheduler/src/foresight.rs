@@ -9,6 +9,7 @@ use crate::experience::{Common, Curves, Experience, Stage, Temper};
 use crate::host::{Host, Liveness, Load};
 use crate::job::Job;
 use crate::laws::{Law, Place};
+use crate::malleable::Lives;
 use crate::policy::Replication;
 use crate::promises::Promise;
 use crate::settings::Settings;
@@ -26,6 +27,8 @@ const SILENT: f64 = 0.2;
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
+    /// How long programs run, in seconds on a host of speed 1.
+    pub(crate) lives: Lives,
     /// Both computed when they are first asked for, the curves from the other.
     common: OnceCell<Common>,
     curves: OnceCell<Curves>,
@@ -34,7 +37,7 @@ pub(crate) struct Foresight {
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        Self { experience, common: OnceCell::new(), curves: OnceCell::new(), observed: 0 }
+        Self { experience, lives: Lives::default(), common: OnceCell::new(), curves: OnceCell::new(), observed: 0 }
     }
 }
 

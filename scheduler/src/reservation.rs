@@ -16,6 +16,7 @@ pub use adaptive::adaptive_time_optimal;
 pub use gain::{Candidate, Gap, fill, fill_while, gain, gain_while};
 pub use grid::Grid;
 pub use law::{BadLaw, Family, Law, RunTimes};
+pub(crate) use learned::product_limit;
 pub use learned::{Learned, Run};
 pub use parse::LAWS;
 pub use sequence::{Sequence, cost_under, limit_after, time_optimal};

@@ -200,7 +200,7 @@ impl Scheduler {
     }
 
     /// By when, in seconds from now, the hosts that take work could complete so many tasks.
-    fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
+    pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
         let start_cost = self.settings.start_cost;
         let mut servers = Vec::new();
         for host in self.hosts.table.values().filter(|host| host.takes_work()) {

@@ -12,6 +12,15 @@ pub(crate) enum PredictCommand {
     /// For how long to ask where time is reserved: the sequence of limits that costs the least
     #[command(after_help = LIMITS)]
     Limits(LimitsArgs),
+    /// How good predictions of waits are
+    #[command(after_help = ACCURACY)]
+    Accuracy(AccuracyArgs),
+    /// When so many hosts will be free together
+    #[command(after_help = WAIT)]
+    Wait(WaitArgs),
+    /// For how many hosts a job should hold out that can run on more or fewer
+    #[command(after_help = WIDTH)]
+    Width(WidthArgs),
 }
 
 /// Examples of `deskgrid predict limits`.
@@ -41,4 +50,61 @@ pub(crate) struct LimitsArgs {
     /// Rate of small work that fills gaps, by processor, from 0 to below 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0)]
     pub zeta: f64,
+}
+
+/// Examples of `deskgrid predict wait`.
+const WAIT: &str = "\
+Examples:
+  deskgrid predict wait --state machine.json
+  deskgrid predict wait --state machine.json --width 12 --output json
+The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600
+seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
+
+/// `deskgrid predict wait`.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// What runs on how many hosts since when, how many are free, and how many are needed
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+    /// Hosts that are needed together [default: what the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub width: Option<u32>,
+}
+
+/// Examples of `deskgrid predict width`.
+const WIDTH: &str = "\
+Examples:
+  deskgrid predict width --state machine.json
+  deskgrid predict width --state machine.json --policy PRICED:price=0.3 --output json
+The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600, 8]], \"free\": 2, \"L\": 20000, \"A\": 12,
+\"sigma\": 0.5, \"behind\": 3} for 20,000 seconds of work, average parallelism 12 and variance 0.5, with three jobs behind.";
+
+/// `deskgrid predict width`.
+#[derive(Debug, Args)]
+pub(crate) struct WidthArgs {
+    /// What runs on how many hosts since when, how many are free, and the job
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+    /// Which row of the catalogue chooses
+    #[arg(long, value_name = "NAME", default_value = "PRED")]
+    pub policy: String,
+}
+
+/// Examples of `deskgrid predict accuracy`.
+const ACCURACY: &str = "\
+Examples:
+  deskgrid predict accuracy --log KTH-SP2_log.swf
+  deskgrid predict accuracy --log KTH-SP2_log.swf --scatter --output json
+Every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside
+it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
+
+/// `deskgrid predict accuracy`.
+#[derive(Debug, Args)]
+pub(crate) struct AccuracyArgs {
+    /// A log in the Standard Workload Format
+    #[arg(long, value_name = "FILE")]
+    pub log: PathBuf,
+    /// Also give every prediction beside what came (with --output json)
+    #[arg(long)]
+    pub scatter: bool,
 }

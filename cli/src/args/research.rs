@@ -72,6 +72,8 @@ compared with the least that is possible on the same trace.";
 pub(crate) enum Paper {
     /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
     Kondo,
+    /// Downey: Using Queue Time Predictions for Processor Allocation, 1997
+    Downey,
     /// Gainaru, Pallez, Sun and Raghavan: Speculative Scheduling for Stochastic HPC Applications, ICPP 2019
     Gainaru,
     /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
@@ -95,10 +97,10 @@ pub(crate) struct ReproduceArgs {
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; see the report for liars]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; of downey 5, or 2; see the report for liars]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
-    /// Gainaru: also run this log again (KTH-SP2, in the Standard Workload Format)
+    /// Gainaru: also run this log again; downey: predict its waits (KTH-SP2, in the Standard Workload Format)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Threads; the results are the same on any number [default: one for each processor]
@@ -112,6 +114,7 @@ Examples:
   deskgrid reproduce kondo --quick
   deskgrid reproduce kondo --out kondo-full
   deskgrid reproduce gainaru --log KTH-SP2_log.swf
+  deskgrid reproduce downey --log KTH-SP2_log.swf
   deskgrid reproduce wozniak
   deskgrid reproduce liars                      what hosts that lie get past a quorum
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what

@@ -1,5 +1,8 @@
-//! `deskgrid predict limits`: sequences of limits for a law of run times, or for runs that were seen. What is not here: the
-//! dynamic programmes.
+//! `deskgrid predict`: sequences of limits for a law of run times, or for runs that were seen; waits for hosts, in `wait`. What is
+//! not here: the dynamic programmes.
+
+mod accuracy;
+mod wait;
 
 use std::path::Path;
 
@@ -61,7 +64,15 @@ impl SequenceJson {
 
 /// Does what was asked for.
 pub(super) fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
-    let PredictCommand::Limits(args) = command;
+    match command {
+        PredictCommand::Limits(args) => limits(context, args),
+        PredictCommand::Accuracy(args) => accuracy::run(context, args),
+        PredictCommand::Wait(args) => wait::wait(context, args),
+        PredictCommand::Width(args) => wait::width(context, args),
+    }
+}
+
+fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
     let n = points(args)?;
     let answer = match (&args.dist, &args.runs) {
         (Some(law), _) => of_law(law, law.to_string(), n, args.zeta),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use simulator::liars;
 use simulator::report::kondo::{self, File};
-use simulator::report::{gainaru, wozniak};
+use simulator::report::{downey, gainaru, wozniak};
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -25,6 +25,7 @@ struct Answer {
 pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failure> {
     let paper = match args.paper {
         Paper::Kondo => "kondo",
+        Paper::Downey => "downey",
         Paper::Gainaru => "gainaru",
         Paper::Wozniak => "wozniak",
         Paper::Liars => "liars",
@@ -40,10 +41,8 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     };
     let files = match args.paper {
         Paper::Kondo => kondo::reproduce(&kondo_study(args), &mut say).map_err(|error| failed(&error))?,
-        Paper::Gainaru => gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| {
-            let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
-            Failure::usage("the log cannot be used", hint).because(error)
-        })?,
+        Paper::Gainaru => gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| bad_log(&error))?,
+        Paper::Downey => downey::reproduce(&downey_study(args), &mut say).map_err(|error| bad_log(&error))?,
         Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
         Paper::Liars => liars::report(&liars_study(args), &mut say),
     };
@@ -56,6 +55,11 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
     Ok(Exit::Well)
+}
+
+fn bad_log(error: &dyn std::error::Error) -> Failure {
+    let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
+    Failure::usage("the log cannot be used", hint).because(error)
 }
 
 fn liars_study(args: &ReproduceArgs) -> liars::Study {
@@ -85,4 +89,11 @@ fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {
     let study =
         if args.quick { wozniak::Study::quick(args.seed, threads) } else { wozniak::Study::full(args.seed, threads) };
     wozniak::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
+}
+
+fn downey_study(args: &ReproduceArgs) -> downey::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { downey::Study::quick(args.seed, threads) } else { downey::Study::full(args.seed, threads) };
+    downey::Study { runs: args.runs.unwrap_or(study.runs), log: args.log.clone(), ..study }
 }

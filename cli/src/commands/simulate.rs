@@ -5,6 +5,7 @@ mod scenario;
 use std::path::Path;
 use std::thread::available_parallelism;
 
+use scheduler::policy::Width;
 use serde::Serialize;
 use simulator::experiment::{
     Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded, Row, Site, Source,
@@ -141,6 +142,10 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
         Ok(policy) if policy.limits.learns() => {
             let what = format!("{} learns limits, and simulated tasks all have the same work", policy.name);
             Err(Failure::usage(what, "deskgrid reproduce gainaru runs sequences of limits on jobs of many lengths"))
+        }
+        Ok(policy) if policy.width != Width::Rigid => {
+            let what = format!("{} decides for jobs of many ranks, and simulated tasks have one each", policy.name);
+            Err(Failure::usage(what, "deskgrid reproduce downey runs such rules on jobs of many ranks"))
         }
         Ok(policy) => {
             let label = format!("{}{parameters}", policy.name);

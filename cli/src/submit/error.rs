@@ -129,6 +129,9 @@ pub(crate) enum BuildError {
     /// A parameter that the policy does not have, or not with this value.
     #[error(transparent)]
     PolicyParameter(BadPolicy),
+    /// A rule for jobs that run on several hosts together.
+    #[error("{0} decides on how many hosts a job runs, and a job's tasks have one host each")]
+    ManyRanks(&'static str),
     /// Nonsense that only shows in the whole.
     #[error(transparent)]
     Job(#[from] BadJob),
@@ -173,6 +176,10 @@ impl BuildError {
             }
             BuildError::Policy { near: None, .. } => "deskgrid policy list".to_owned(),
             BuildError::PolicyParameter(_) => "deskgrid policy show NAME lists its parameters".to_owned(),
+            BuildError::ManyRanks(_) => {
+                "another policy: deskgrid policy list; predict width and reproduce downey show what such rules do"
+                    .to_owned()
+            }
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
             BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),

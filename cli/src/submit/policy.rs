@@ -1,6 +1,6 @@
 //! Policy names, against the scheduler's catalogue.
 
-use scheduler::policy::BadPolicy;
+use scheduler::policy::{BadPolicy, Width};
 
 use super::BuildError;
 
@@ -8,6 +8,7 @@ use super::BuildError;
 pub(crate) fn known(given: &str) -> Result<String, BuildError> {
     let (name, parameters) = given.find(':').map_or((given, ""), |at| given.split_at(at));
     match scheduler::policy::parse(given) {
+        Ok(row) if row.width != Width::Rigid => Err(BuildError::ManyRanks(row.name)),
         Ok(row) => Ok(format!("{}{parameters}", row.name)),
         Err(BadPolicy::Unknown(_)) => {
             let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
@@ -33,6 +34,7 @@ mod tests {
     fn names_are_written_as_in_the_catalogue_and_keep_their_parameters() {
         assert_eq!(known("pri-cr-wait:wait=60").unwrap(), "PRI-CR-WAIT:wait=60");
         assert!(matches!(known("PRI-CR:wait=60"), Err(BuildError::PolicyParameter(_))));
+        assert!(matches!(known("pred"), Err(BuildError::ManyRanks("PRED"))));
         assert!(matches!(known("PRI_CR:wait=60"), Err(BuildError::Policy { near: Some(_), .. })));
     }
 

@@ -7,6 +7,7 @@ use super::admission::{Reckoning, Stacking};
 use super::placement::{ExclPred, ExclS, PriCrWait};
 use super::policing::{Policing, Rule, When};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
+use super::width::{Correction, Soonest};
 use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
 
 static CATALOGUE: &[Policy] = &[
@@ -160,7 +161,118 @@ static CATALOGUE: &[Policy] = &[
         Rule::Probabilistic,
         &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN],
     ),
+    Policy {
+        name: "AVG",
+        source: "Downey 1997, section 5.1",
+        summary: "A job of many ranks starts at once on the free hosts, on no more than its average parallelism.",
+        width: Width::Average,
+        parameters: &[],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "PRED",
+        source: "Downey 1997, section 5.3",
+        summary: "A job of many ranks holds out for the number of hosts on which it should end the soonest.",
+        ..MALLEABLE
+    },
+    Policy {
+        name: "BIAS",
+        source: "Downey 1997, section 5.4",
+        summary: "PRED; predictions are corrected by how good earlier ones were.",
+        width: Width::Soonest(BIASED),
+        parameters: &[Parameter { default: "learned", ..CORRECTION }, UNLOCKED, RISKLESS, FREE],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "BIAS-PAPER",
+        source: "Downey 1997, section 5.4",
+        summary: "PRED; predictions are corrected by the paper's line.",
+        width: Width::Soonest(Soonest { correction: Correction::Paper, ..Soonest::PLAIN }),
+        parameters: &[Parameter { default: "paper", ..CORRECTION }, UNLOCKED, RISKLESS, FREE],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "BIAS-LOCK",
+        source: "Downey 1997, section 6.1",
+        summary: "BIAS; who held out starts on just as many hosts as it held out for.",
+        width: Width::Soonest(Soonest { lock: true, ..BIASED }),
+        parameters: &[Parameter { default: "learned", ..CORRECTION }, LOCKED, RISKLESS, FREE],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "BIAS-LOCK-RISK",
+        source: "Downey 1997, section 6.1",
+        summary: "BIAS-LOCK; only who should save more than a fifth of the run time holds out.",
+        width: Width::Soonest(Soonest { lock: true, risk: 0.2, ..BIASED }),
+        parameters: &[
+            Parameter { default: "learned", ..CORRECTION },
+            LOCKED,
+            Parameter { default: "0.2", ..RISK },
+            FREE,
+        ],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "HEUR",
+        source: "Downey 1997, section 5.5",
+        summary: "A job of many ranks holds out for as many hosts as it can use, for a fifth of the time that they would save.",
+        width: Width::Patient { k: 0.2 },
+        parameters: &[Parameter {
+            name: "k",
+            default: "0.2",
+            meaning: "for which part of the time that more hosts would save a job waits for them",
+        }],
+        ..MALLEABLE
+    },
+    Policy {
+        name: "PRICED",
+        source: "deskgrid: named, but not tried, in Downey 1997, section 6.1",
+        summary: "PRED; a job's waiting counts once more for each job that waits behind it.",
+        width: Width::Soonest(Soonest { price: 1.0, ..Soonest::PLAIN }),
+        parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, Parameter { default: "1", ..PRICE }],
+        ..MALLEABLE
+    },
 ];
+
+const BIASED: Soonest = Soonest { correction: Correction::Learned, ..Soonest::PLAIN };
+
+const CORRECTION: Parameter = Parameter {
+    name: "correction",
+    default: "",
+    meaning: "what becomes of predicted waits: nothing (`none`), the line of the `paper`, or the one that is `learned`",
+};
+
+const LOCK: Parameter = Parameter {
+    name: "lock",
+    default: "",
+    meaning: "whether who held out starts on just as many hosts as it held out for (`yes` or `no`)",
+};
+
+const RISK: Parameter = Parameter {
+    name: "risk",
+    default: "",
+    meaning: "the part of its run time that a job must expect to save if it is to hold out",
+};
+
+const PRICE: Parameter = Parameter {
+    name: "price",
+    default: "",
+    meaning: "what a second of waiting costs for each job behind, in seconds of one's own",
+};
+
+const AS_PREDICTED: Parameter = Parameter { default: "none", ..CORRECTION };
+const UNLOCKED: Parameter = Parameter { default: "no", ..LOCK };
+const LOCKED: Parameter = Parameter { default: "yes", ..LOCK };
+const RISKLESS: Parameter = Parameter { default: "0", ..RISK };
+const FREE: Parameter = Parameter { default: "0", ..PRICE };
+
+/// What the rows for jobs of many ranks have in common. All ranks go at the pace of the slowest host.
+const MALLEABLE: Policy = Policy {
+    placement: Placement::PriCr,
+    width: Width::Soonest(Soonest::PLAIN),
+    parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, FREE],
+    ..BASE
+};
 
 const POLICING: Parameter = Parameter {
     name: "policing",

@@ -7,6 +7,7 @@ use super::admission::{Admission, Stacking};
 use super::placement::Placement;
 use super::policing::{Rule, When};
 use super::replication::{Replicated, Replication, Requeue};
+use super::width::{Correction, Width};
 use super::{Limits, Policy, catalogue};
 
 /// Why a policy cannot be had as it was asked for.
@@ -82,6 +83,9 @@ impl Policy {
         if self.admission.reckoning().is_some() {
             return self.set_promise(name, value);
         }
+        if self.width != Width::Rigid {
+            return self.set_width(name, value);
+        }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
@@ -125,6 +129,25 @@ impl Policy {
                 let choices = [("given", Stacking::Given), ("longest-first", Stacking::LongestFirst)];
                 reckoning.stacking = one_of(value, &choices, "`given` or `longest-first`")?;
             }
+            _ => return Err("the policy does not use it"),
+        }
+        Ok(())
+    }
+}
+
+impl Policy {
+    /// The parameters of the rows for jobs of many ranks.
+    fn set_width(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        match (name, &mut self.width) {
+            ("correction", Width::Soonest(way)) => {
+                let choices =
+                    [("none", Correction::None), ("paper", Correction::Paper), ("learned", Correction::Learned)];
+                way.correction = one_of(value, &choices, "`none`, `paper` or `learned`")?;
+            }
+            ("lock", Width::Soonest(way)) => way.lock = yes_or_no(value)?,
+            ("risk", Width::Soonest(way)) => way.risk = number(value, 0.0, 1.0, "a part from 0 to 1")?,
+            ("price", Width::Soonest(way)) => way.price = number(value, 0.0, 1e6, "a number of at least 0")?,
+            ("k", Width::Patient { k }) => *k = number(value, 0.0, 1e6, "a number of at least 0")?,
             _ => return Err("the policy does not use it"),
         }
         Ok(())

@@ -44,7 +44,7 @@ impl Learned {
     /// Just what was seen: each run's time has its probability, and what no run tells of lies at the longest time. None
     /// of no runs, or where all times are 0.
     pub fn observed(runs: &[Run]) -> Option<Self> {
-        let mut points = estimate(runs)?;
+        let mut points = product_limit(runs)?;
         if let Some(last) = points.last_mut() {
             last.1 = 1.0;
         }
@@ -55,7 +55,7 @@ impl Learned {
     /// average step between runs), and somewhat beyond the longest one while runs are few and alike, or where the longest
     /// was not done. None of no runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
-        let mut points = estimate(runs)?;
+        let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
         let shortest = points.first()?.0;
         let start = (shortest - (longest - shortest) / runs.len() as f64).max(0.0);
@@ -112,7 +112,7 @@ impl RunTimes for Learned {
 
 /// The product-limit estimate: every time at which a run was done, and the longest time, with the probability of a run no
 /// longer.
-fn estimate(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
+pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
     let mut sorted: Vec<Run> = runs.iter().copied().filter(|run| run.time.is_finite() && run.time >= 0.0).collect();
     // Of equal times the done ones first: who was cut off then might have gone on.
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));

@@ -7,6 +7,7 @@ mod goldens;
 mod hosts;
 mod jobs;
 mod kondo;
+mod malleable;
 mod model;
 mod placing;
 mod properties;

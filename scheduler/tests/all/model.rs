@@ -431,7 +431,8 @@ impl Model {
         assert!(to.takes_work(), "{attempt} is given to {host}, which takes no work");
         assert!(job.open(index), "{attempt} is started, but its task is settled");
         let longest = job.rules.timeout.unwrap_or(Span(u64::MAX));
-        let sooner = learns_limits(&job.rules.policy) && limit.is_some_and(|limit| limit < longest);
+        // A learned limit may be beyond every time that there is.
+        let sooner = learns_limits(&job.rules.policy) && limit.is_some_and(|limit| limit <= longest);
         assert!(limit == job.rules.timeout || sooner, "{attempt} may run for {limit:?}");
         assert_eq!(attempt.incarnation, self.incarnation);
         let highest = job.highest.insert(index, attempt.number).unwrap_or(0);

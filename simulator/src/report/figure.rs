@@ -26,6 +26,13 @@ pub enum Body {
     Lines(Vec<(String, Vec<(f64, f64)>)>),
     /// The same, each point with how far its bar reaches up and down.
     Spread(Vec<(String, Points)>),
+    /// Single points, and lines through them, each with a name.
+    Cloud {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// The lines.
+        lines: Vec<(String, Vec<(f64, f64)>)>,
+    },
     /// Bars in groups.
     Bars {
         /// The groups' names.
@@ -54,11 +61,12 @@ impl Figure {
         match &self.body {
             Body::Lines(lines) => {
                 out.push_str("series,x,y\n");
-                for (name, points) in lines {
-                    for (x, y) in points {
-                        let _ = writeln!(out, "{},{},{}", field(name), number(*x), number(*y));
-                    }
-                }
+                lines.iter().for_each(|(name, points)| series(&mut out, name, points));
+            }
+            Body::Cloud { points, lines } => {
+                out.push_str("series,x,y\n");
+                series(&mut out, "points", points);
+                lines.iter().for_each(|(name, points)| series(&mut out, name, points));
             }
             Body::Spread(lines) => {
                 out.push_str("series,x,y,sd\n");
@@ -80,6 +88,12 @@ impl Figure {
             }
         }
         out
+    }
+}
+
+fn series(out: &mut String, name: &str, points: &[(f64, f64)]) {
+    for (x, y) in points {
+        let _ = writeln!(out, "{},{},{}", field(name), number(*x), number(*y));
     }
 }
 

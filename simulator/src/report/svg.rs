@@ -35,6 +35,7 @@ pub fn draw(figure: &Figure) -> String {
     match &figure.body {
         Body::Lines(lines) => draw_lines(&mut out, lines, &vertical),
         Body::Spread(lines) => draw_spread(&mut out, lines, &vertical),
+        Body::Cloud { points, lines } => draw_cloud(&mut out, points, lines, &vertical),
         Body::Bars { groups, series } => draw_bars(&mut out, groups, series, &vertical),
     }
     line(&mut out, (left, bottom), (right, bottom), "black", "");
@@ -48,6 +49,9 @@ fn heights(figure: &Figure) -> Vec<f64> {
     match &figure.body {
         Body::Lines(lines) => lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y)| *y)).collect(),
         Body::Spread(lines) => lines.iter().flat_map(|(_, points)| points.iter().map(|(_, y, sd)| y + sd)).collect(),
+        Body::Cloud { points, lines } => {
+            points.iter().chain(lines.iter().flat_map(|(_, points)| points)).map(|(_, y)| *y).collect()
+        }
         Body::Bars { series, .. } => {
             let bars = series.iter().flat_map(|(_, bars)| bars);
             bars.flat_map(|bar| [bar.value, bar.ci.map_or(bar.value, |(_, high)| high)]).collect()
@@ -67,6 +71,16 @@ fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
             line(out, (x, vertical.at(y - sd)), (x, vertical.at(y + sd)), COLORS[number % COLORS.len()], "");
         }
     }
+}
+
+/// Points, and lines over them. The lines reach as far as the points do.
+fn draw_cloud(out: &mut String, points: &[(f64, f64)], lines: &[(String, Vec<(f64, f64)>)], vertical: &Scale) {
+    let horizontal = across(lines);
+    for (x, y) in points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
+        let (x, y) = (horizontal.at(*x), vertical.at(*y));
+        let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.2\" fill=\"#999999\"/>");
+    }
+    draw_lines(out, lines, vertical);
 }
 
 /// The horizontal axis that holds these lines.
@@ -225,7 +239,12 @@ mod tests {
         for word in ["one", "two", "g1", "g2", "a &lt; b &amp; c"] {
             assert!(drawn.contains(&format!(">{word}</text>")), "{word}: {drawn}");
         }
-        let drawn = draw(&figure(Body::Lines(vec![("l".into(), vec![(0.0, 0.0), (1.0, 1.0)])]), false));
+        let line = vec![("l".to_owned(), vec![(0.0, 0.0), (1.0, 1.0)])];
+        let cloud =
+            draw(&figure(Body::Cloud { points: vec![(0.5, 1.0), (f64::NAN, 1.0)], lines: line.clone() }, false));
+        assert_eq!(cloud.matches("<circle cx=\"360.0\" cy=\"44.0\"").count(), 1, "{cloud}");
+        assert_eq!(cloud.matches("<circle").count(), 1);
+        let drawn = draw(&figure(Body::Lines(line), false));
         assert!(drawn.contains("points=\"70.0,370.0 650.0,44.0\""), "{drawn}");
     }
 

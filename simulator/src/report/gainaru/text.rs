@@ -8,6 +8,7 @@ use super::scenarios::{Cell, Found, LAWS, LESSONS};
 use super::{Real, Study};
 use crate::experiment::requests::Mean;
 use crate::report::figure::Figure;
+use crate::report::markdown::{heading, line, pictures, row};
 
 /// How the paper was read where it leaves something open.
 const READINGS: [(&str, &str); 9] = [
@@ -61,21 +62,6 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     out
 }
 
-fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
-
-fn row<T: AsRef<str>>(out: &mut String, fields: &[T]) {
-    let fields: Vec<&str> = fields.iter().map(AsRef::as_ref).collect();
-    let _ = writeln!(out, "| {} |", fields.join(" | "));
-}
-
-fn heading<T: AsRef<str>>(out: &mut String, fields: &[T]) {
-    row(out, fields);
-    row(out, &vec!["---"; fields.len()]);
-}
-
 fn share(mean: Mean) -> String {
     format!("{:.3} ± {:.3}", mean.value, mean.half)
 }
@@ -111,7 +97,7 @@ fn claimed(out: &mut String, found: &Found) {
     line(out, "## What the paper claims, and what we find\n");
     heading(out, &["claim", "paper", "here", "verdict"]);
     for claim in claims(found) {
-        row(out, &[claim.claim, claim.paper, &claim.ours, claim.verdict]);
+        row(out, [claim.claim, claim.paper, &claim.ours, claim.verdict]);
     }
     line(out, "\nVerdicts are computed from the numbers beside them.\n");
 }
@@ -129,7 +115,7 @@ fn ours(out: &mut String, found: &Found) {
         let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else { continue };
         let used = ours.utilisation.value / neuro.utilisation.value;
         let response = ours.response.value / neuro.response.value;
-        row(out, &[law.to_owned(), format!("x{used:.2}"), format!("x{response:.2}")]);
+        row(out, [law.to_owned(), format!("x{used:.2}"), format!("x{response:.2}")]);
     }
     line(out, "");
 }
@@ -139,7 +125,7 @@ fn table(out: &mut String, found: &Found) {
     heading(out, &["algorithm", "requests, in hours", "expected cost, in hours"]);
     for (name, sequence) in &found.table {
         let limits: Vec<String> = sequence.limits.iter().map(|limit| format!("{limit:.4}")).collect();
-        row(out, &[(*name).to_owned(), limits.join(", "), format!("{:.4}", sequence.cost)]);
+        row(out, [(*name).to_owned(), limits.join(", "), format!("{:.4}", sequence.cost)]);
     }
     line(out, "");
 }
@@ -153,7 +139,7 @@ fn first(out: &mut String, found: &Found) {
     heading(out, &["law", "processors", "who asks", "utilisation", "response"]);
     for (law, widths, cells) in &found.first {
         for cell in cells {
-            row(out, &[*law, *widths, cell.who, &share(cell.utilisation), &hours(cell.response)]);
+            row(out, [*law, *widths, cell.who, &share(cell.utilisation), &hours(cell.response)]);
         }
     }
     line(out, "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n");
@@ -181,7 +167,7 @@ fn by_step<'a>(
             let names = cells.iter().map(|cell| cell.who);
             heading(out, &std::iter::once(step).chain(names).collect::<Vec<_>>());
         }
-        row(out, &std::iter::once(name).chain(cells.iter().map(show)).collect::<Vec<_>>());
+        row(out, std::iter::once(name).chain(cells.iter().map(show)));
     }
     line(out, "");
 }
@@ -201,7 +187,7 @@ fn pays(out: &mut String, found: &Found) {
             let cell = cells.iter().find(|cell| cell.who == who);
             cell.map_or_else(String::new, |cell| share(cell.utilisation))
         };
-        row(out, &[(*law).to_owned(), reserved("HPC"), reserved("TOptimal"), moved("HPC"), moved("TOptimal")]);
+        row(out, [(*law).to_owned(), reserved("HPC"), reserved("TOptimal"), moved("HPC"), moved("TOptimal")]);
     }
     line(out, "\nThe jobs of scenario 4 where requests move up:\n");
     by_step(out, "calendar", std::iter::once(("moved up".to_owned(), &found.moving_fourth)), both);
@@ -223,7 +209,7 @@ fn lessons(out: &mut String, found: &Found) {
     heading(out, &std::iter::once("law".to_owned()).chain(names).collect::<Vec<_>>());
     for (law, lessons) in &found.lessons {
         let parts = lessons.iter().map(|(_, mean)| share(*mean));
-        row(out, &std::iter::once((*law).to_owned()).chain(parts).collect::<Vec<_>>());
+        row(out, std::iter::once((*law).to_owned()).chain(parts));
     }
     line(out, "");
 }
@@ -241,7 +227,7 @@ fn real(out: &mut String, real: Option<&Real>) {
     );
     heading(out, &["backfilling", "average flow time, s", "average slowdown, bounded at 10 s"]);
     for (name, (flow, slowdown)) in [("FCFS, EASY", real.easy), ("conservative", real.conservative)] {
-        row(out, &[name.to_owned(), format!("{flow:.0}"), format!("{slowdown:.1}")]);
+        row(out, [name.to_owned(), format!("{flow:.0}"), format!("{slowdown:.1}")]);
     }
     line(out, "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n");
 }
@@ -250,15 +236,7 @@ fn readings(out: &mut String) {
     line(out, "## How the paper was read\n");
     heading(out, &["what it leaves open", "as read here"]);
     for (open, taken) in READINGS {
-        row(out, &[open, taken]);
+        row(out, [open, taken]);
     }
     line(out, "");
-}
-
-fn pictures(out: &mut String, figures: &[Figure]) {
-    line(out, "## Figures\n");
-    line(out, "Each one's numbers are in the CSV file of the same name.\n");
-    for figure in figures {
-        let _ = writeln!(out, "![{}]({}.svg)\n", figure.title, figure.name);
-    }
 }

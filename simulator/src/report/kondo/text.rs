@@ -9,6 +9,7 @@ use super::table::{Table, size};
 use super::{COVERED, Findings, coverage};
 use crate::experiment::{Figure as Number, Reading, Row};
 use crate::report::figure::Figure;
+use crate::report::markdown::{heading, line, pictures, row, words};
 
 /// How far a faithful row may be from the reference.
 const NEAR: f64 = 0.1;
@@ -32,27 +33,6 @@ pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     pictures(&mut out, figures);
     again(&mut out, found);
     out
-}
-
-fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
-
-/// A row of a table.
-fn row(out: &mut String, fields: impl IntoIterator<Item = String>) {
-    let fields: Vec<String> = fields.into_iter().collect();
-    let _ = writeln!(out, "| {} |", fields.join(" | "));
-}
-
-/// A table's head, of so many columns.
-fn heading(out: &mut String, fields: &[String]) {
-    row(out, fields.iter().cloned());
-    row(out, fields.iter().map(|_| "---".to_owned()));
-}
-
-fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
-    fields.map(str::to_owned).to_vec()
 }
 
 fn ratio(number: Option<Number>) -> String {
@@ -339,14 +319,6 @@ fn others(out: &mut String, found: &Findings) {
         }
     }
     line(out, "");
-}
-
-fn pictures(out: &mut String, figures: &[Figure]) {
-    line(out, "## Figures\n");
-    line(out, "Each one's numbers are in the CSV file of the same name.\n");
-    for figure in figures {
-        let _ = writeln!(out, "![{}]({}.svg)\n", figure.title, figure.name);
-    }
 }
 
 fn again(out: &mut String, found: &Findings) {

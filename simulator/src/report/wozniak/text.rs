@@ -9,6 +9,7 @@ use super::table::{Cell, Group, Table};
 use super::trial::{Pressure, Trial};
 use super::{CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study};
 use crate::report::figure::Figure;
+use crate::report::markdown::{heading, images, line, row, words};
 
 /// The whole report.
 pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String {
@@ -24,25 +25,6 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
     pictures(&mut out, figures);
     again(&mut out, study);
     out
-}
-
-fn line(out: &mut String, text: &str) {
-    out.push_str(text);
-    out.push('\n');
-}
-
-fn row(out: &mut String, fields: impl IntoIterator<Item = String>) {
-    let fields: Vec<String> = fields.into_iter().collect();
-    let _ = writeln!(out, "| {} |", fields.join(" | "));
-}
-
-fn heading(out: &mut String, fields: &[String]) {
-    row(out, fields.iter().cloned());
-    row(out, fields.iter().map(|_| "---".to_owned()));
-}
-
-fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
-    fields.map(str::to_owned).to_vec()
 }
 
 /// Accepted and kept.
@@ -252,9 +234,7 @@ fn readings(out: &mut String) {
 
 fn pictures(out: &mut String, figures: &[Figure]) {
     line(out, "## Figures\n");
-    for figure in figures {
-        let _ = writeln!(out, "![{}]({}.svg)\n", figure.title, figure.name);
-    }
+    images(out, figures);
     line(out, "Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n");
 }
 

@@ -8,6 +8,7 @@ mod deadlines;
 mod demo;
 mod errors;
 mod files;
+mod foresight;
 mod identity;
 mod jobs;
 mod kills;

@@ -1,0 +1,70 @@
+//! How much faster a job is on several hosts: Downey's two families of speedup curves, by average parallelism and its
+//! variance (section 2.1). What is not here: how their numbers are learned (`fit`).
+
+/// A speedup curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speedup {
+    parallelism: f64,
+    sigma: f64,
+}
+
+impl Speedup {
+    /// The curve of this average parallelism (at least 1) and variance `sigma` (0 for none; about the square of the
+    /// coefficient of variation). None if either makes no sense.
+    pub fn new(parallelism: f64, sigma: f64) -> Option<Self> {
+        let fine = parallelism.is_finite() && parallelism >= 1.0 && sigma.is_finite() && sigma >= 0.0;
+        fine.then_some(Self { parallelism, sigma })
+    }
+
+    /// The average parallelism: no number of hosts gives a larger speedup.
+    pub fn parallelism(&self) -> f64 {
+        self.parallelism
+    }
+
+    /// The variance of the parallelism.
+    pub fn sigma(&self) -> f64 {
+        self.sigma
+    }
+
+    /// The speedup on so many hosts; 0 on none. Equations 1 and 2.
+    pub fn on(&self, hosts: u32) -> f64 {
+        let (a, sigma, n) = (self.parallelism, self.sigma, f64::from(hosts));
+        if n < 1.0 {
+            return 0.0;
+        }
+        if sigma <= 1.0 {
+            if n >= 2.0 * a - 1.0 {
+                a
+            } else if n >= a {
+                a * n / (sigma * (a - 0.5) + n * (1.0 - sigma / 2.0))
+            } else {
+                a * n / (a + sigma * (n - 1.0) / 2.0)
+            }
+        } else if n >= a + a * sigma - sigma {
+            a
+        } else {
+            n * a * (sigma + 1.0) / (a + a * sigma - sigma + n * sigma)
+        }
+    }
+}
+
+/// A job that can run on more or fewer hosts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Malleable {
+    /// What it takes on one host, in seconds.
+    pub work_s: f64,
+    /// How much faster it is on several.
+    pub speedup: Speedup,
+}
+
+impl Malleable {
+    /// How long it runs on so many hosts, in seconds; for ever on none.
+    pub fn run_s(&self, hosts: u32) -> f64 {
+        self.work_s / self.speedup.on(hosts)
+    }
+
+    /// The most hosts that it should have: its average parallelism, rounded up.
+    pub fn most(&self) -> u32 {
+        self.speedup.parallelism.ceil().min(f64::from(u32::MAX)) as u32
+    }
+}

@@ -1,0 +1,194 @@
+//! When so many hosts will be free together: Downey's predictors (section 3), with hosts that come and go, and the whole law of
+//! the wait. What is not here: who waits, and what for.
+
+use super::lifetime::Lifetime;
+use super::solve::reached_s;
+
+/// From so many benefactors on the median predictor is used.
+const BENEFACTORS: u32 = 2;
+/// Nobody is told a time that is later than this, in seconds: 30 years.
+const NEVER_S: f64 = 1e9;
+/// Places at which a function that may fall again is looked at, before it is looked at closely.
+const PLACES: u32 = 96;
+
+/// What will free hosts when it ends: a job that runs on them, or what keeps a host away.
+#[derive(Clone, Copy)]
+pub struct Unit<'a> {
+    /// How many hosts.
+    pub hosts: u32,
+    /// For how long it has lasted, in seconds.
+    pub age_s: f64,
+    /// How long such things last.
+    pub law: &'a dyn Lifetime,
+}
+
+/// Hosts as they are now.
+pub struct Machine<'a> {
+    free: u32,
+    /// The largest first.
+    units: Vec<Unit<'a>>,
+    /// How long hosts stay, if they may leave.
+    staying: Option<&'a dyn Lifetime>,
+}
+
+/// When so many hosts should be free, in seconds from now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wait {
+    /// Units that could free enough alone.
+    pub benefactors: u32,
+    /// The median of the time until the first benefactor ends (predictor A); none without one.
+    pub median_s: Option<f64>,
+    /// When as many hosts as are needed are free on average (predictor B); none if that never comes.
+    pub mean_s: Option<f64>,
+    /// The one that is used: A if there are two or more benefactors, else B.
+    pub used_s: Option<f64>,
+}
+
+impl<'a> Machine<'a> {
+    /// So many free hosts, and these units.
+    pub fn new(free: u32, mut units: Vec<Unit<'a>>) -> Self {
+        // A stable sort: equals stay as they are given, and it matters to nobody.
+        units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
+        Self { free, units, staying: None }
+    }
+
+    /// The same where hosts may leave again: from now on by this law.
+    pub fn leaving(mut self, law: &'a dyn Lifetime) -> Self {
+        self.staying = Some(law);
+        self
+    }
+
+    /// How many hosts are free.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// All hosts, those included that are away.
+    pub fn hosts(&self) -> u32 {
+        self.units.iter().fold(self.free, |sum, unit| sum.saturating_add(unit.hosts))
+    }
+
+    /// When so many hosts should be free together.
+    pub fn wait(&self, hosts: u32) -> Wait {
+        let need = hosts.saturating_sub(self.free);
+        if need == 0 {
+            return Wait { benefactors: 0, median_s: Some(0.0), mean_s: Some(0.0), used_s: Some(0.0) };
+        }
+        let benefactors = self.benefactors(need);
+        let (median_s, mean_s) = (self.median_s(benefactors), self.mean_s(hosts, 0.0));
+        let used_s = if benefactors as u32 >= BENEFACTORS { median_s } else { mean_s };
+        Wait { benefactors: benefactors as u32, median_s, mean_s, used_s }
+    }
+
+    /// The used prediction for each number of hosts between these two, in seconds.
+    pub fn waits_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
+        let mut medians: Vec<Option<Option<f64>>> = vec![None; self.units.len() + 1];
+        let mut earliest_s = 0.0;
+        let mut one = |hosts: u32| {
+            let need = hosts.saturating_sub(self.free);
+            if need == 0 {
+                return Some(0.0);
+            }
+            let benefactors = self.benefactors(need);
+            if benefactors as u32 >= BENEFACTORS {
+                return *medians[benefactors].get_or_insert_with(|| self.median_s(benefactors));
+            }
+            let mean_s = self.mean_s(hosts, earliest_s);
+            // Without hosts that leave, more of them are there no earlier.
+            if self.staying.is_none() {
+                earliest_s = mean_s.unwrap_or(earliest_s);
+            }
+            mean_s
+        };
+        (least..=most).map(&mut one).collect()
+    }
+
+    /// The wait that is not exceeded with this probability: by the law of the number of free hosts itself (equation 8), which
+    /// does not need all outcomes one by one. None if that never comes.
+    pub fn quantile_s(&self, hosts: u32, part: f64) -> Option<f64> {
+        if hosts <= self.free {
+            return Some(0.0);
+        }
+        if hosts > self.hosts() {
+            return None;
+        }
+        self.first_s(|time_s| self.enough(hosts, time_s), part, 0.0)
+    }
+
+    /// The probability that so many hosts are free at that time.
+    fn enough(&self, hosts: u32, time_s: f64) -> f64 {
+        let stay = self.stay(time_s);
+        let sure = if self.staying.is_none() { self.free } else { 0 };
+        let need = hosts.saturating_sub(sure) as usize;
+        // The probability of each number of hosts, all from `need` on together.
+        let mut law = vec![0.0; need + 1];
+        law[0] = 1.0;
+        for _ in sure..self.free {
+            also(&mut law, 1, stay);
+        }
+        for unit in &self.units {
+            also(&mut law, unit.hosts as usize, stay * unit.law.ended(unit.age_s, time_s));
+        }
+        law[need]
+    }
+
+    fn stay(&self, time_s: f64) -> f64 {
+        self.staying.map_or(1.0, |law| 1.0 - law.ended(0.0, time_s))
+    }
+
+    /// How many units could free so many hosts alone: they are the first ones.
+    fn benefactors(&self, need: u32) -> usize {
+        self.units.partition_point(|unit| unit.hosts >= need)
+    }
+
+    fn median_s(&self, benefactors: usize) -> Option<f64> {
+        let units = self.units.get(..benefactors).filter(|units| !units.is_empty())?;
+        let one_ended = |time_s: f64| {
+            let stay = self.stay(time_s);
+            1.0 - units.iter().map(|unit| 1.0 - stay * unit.law.ended(unit.age_s, time_s)).product::<f64>()
+        };
+        self.first_s(one_ended, 0.5, 0.0)
+    }
+
+    fn mean_s(&self, hosts: u32, earliest_s: f64) -> Option<f64> {
+        if self.hosts() < hosts {
+            return None;
+        }
+        let expected = |time_s: f64| {
+            let freed: f64 = self.units.iter().map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, time_s)).sum();
+            self.stay(time_s) * (f64::from(self.free) + freed)
+        };
+        // Sums miss a whole number by a rounding.
+        self.first_s(expected, f64::from(hosts) * (1.0 - 1e-13), earliest_s)
+    }
+
+    /// When `function` first reaches `target`, not before `earliest_s`.
+    fn first_s(&self, function: impl Fn(f64) -> f64, target: f64, earliest_s: f64) -> Option<f64> {
+        let longest_s = self.units.iter().map(|unit| unit.law.longest_s(unit.age_s)).fold(0.0, f64::max);
+        let longest_s = longest_s.min(NEVER_S);
+        if self.staying.is_none() {
+            let reaches = function(longest_s) >= target;
+            return reaches.then(|| reached_s(function, target, earliest_s, longest_s));
+        }
+        let place = |number: u32| longest_s.max(1.0).powf(f64::from(number) / f64::from(PLACES)) - 1.0;
+        let mut before_s = 0.0;
+        for number in 0..=PLACES {
+            let time_s = place(number);
+            if function(time_s) >= target {
+                return Some(reached_s(function, target, before_s, time_s));
+            }
+            before_s = time_s;
+        }
+        None
+    }
+}
+
+/// The law of a number once so many more count with this probability; its last place stands for all beyond.
+fn also(law: &mut [f64], more: usize, probability: f64) {
+    let last = law.len() - 1;
+    for at in (0..last).rev() {
+        let moved = law[at] * probability;
+        law[at] -= moved;
+        law[last.min(at + more)] += moved;
+    }
+}

@@ -1,0 +1,301 @@
+//! First come, first served, for jobs that run on any number of processors: the head of the queue asks the scheduler's rule
+//! (`scheduler::policy::width`) whether it starts or holds out, and nobody passes it. What is not here: any such rule, and what
+//! is made of the outcome.
+
+use std::collections::VecDeque;
+
+use scheduler::malleable::{Bias, Lifetime, Machine, Malleable, Pending, Unit};
+use scheduler::policy::width::{Choice, Holdout, Question, Width};
+
+/// A job that arrives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arrival {
+    /// When, in seconds.
+    pub submit_s: f64,
+    /// What it is.
+    pub job: Malleable,
+}
+
+/// Who tells when processors will be free.
+#[derive(Clone, Copy)]
+pub enum Waits<'a> {
+    /// The predictors, with this law of lifetimes.
+    Predicted(&'a (dyn Lifetime + Sync)),
+    /// The truth, which only a simulator knows: nobody passes the head, so it follows from the running jobs' ends.
+    Known,
+}
+
+/// Under which rule the machine runs.
+#[derive(Clone, Copy)]
+pub struct Ruled<'a> {
+    /// How many processors the head of the queue holds out for.
+    pub width: Width,
+    /// Who tells it when they will be free.
+    pub waits: Waits<'a>,
+}
+
+/// A job's stay on its processors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kept {
+    /// Which job: its place among all.
+    pub job: usize,
+    /// Its start, in seconds.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+    /// On how many processors.
+    pub hosts: u32,
+    /// How many were free when it first decided.
+    pub offered: u32,
+}
+
+/// A prediction by which a job held out, and what came.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told {
+    /// As it was corrected, in seconds.
+    pub expected_s: f64,
+    /// As it was predicted.
+    pub predicted_s: f64,
+    /// When so many processors were free.
+    pub came_s: f64,
+}
+
+/// The machine at one time. Whoever asks what would be if takes a copy of it.
+#[derive(Debug, Clone)]
+pub struct Elastic<'a> {
+    arrivals: &'a [Arrival],
+    processors: u32,
+    next: usize,
+    now_s: f64,
+    free: u32,
+    queue: VecDeque<usize>,
+    running: Vec<Kept>,
+    /// How many processors were free when the head first decided, what it holds out for, and what it was told.
+    offered: Option<u32>,
+    held: Option<Holdout>,
+    pending: Pending,
+}
+
+impl<'a> Elastic<'a> {
+    /// An empty machine, and the jobs that will come, in their order.
+    pub fn new(arrivals: &'a [Arrival], processors: u32) -> Self {
+        Elastic {
+            arrivals,
+            processors,
+            next: 0,
+            now_s: 0.0,
+            free: processors,
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            offered: None,
+            held: None,
+            pending: Pending::default(),
+        }
+    }
+
+    /// Runs until every job has started: every stay, by its start. `bias` learns from predictions that can be judged. `deciding`
+    /// sees the machine whenever a head is about to decide for the first time; `told` hears of every prediction by which one
+    /// held out, the first time that it did for so many processors.
+    pub fn run(
+        mut self,
+        ruled: &Ruled<'_>,
+        bias: &mut Bias,
+        deciding: &mut dyn FnMut(&Elastic<'a>),
+        told: &mut dyn FnMut(Told),
+    ) -> Vec<Kept> {
+        let mut kept = Vec::with_capacity(self.arrivals.len());
+        while self.advance() {
+            while self.free > 0 && !self.queue.is_empty() {
+                if self.offered.is_none() {
+                    self.offered = Some(self.free);
+                    deciding(&self);
+                }
+                self.judge(bias);
+                match self.choose(ruled, bias) {
+                    Some(Choice::Start(hosts)) => kept.extend(self.start(hosts)),
+                    Some(Choice::Hold(held)) => {
+                        self.hold(held, told);
+                        break;
+                    }
+                    None => break,
+                }
+            }
+        }
+        kept
+    }
+
+    /// What would become of the head, which is about to decide, if it alone followed this rule: its stay. None where it
+    /// would never start.
+    pub fn what_if(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Kept> {
+        let mut fork = self.clone();
+        let mut bias = *bias;
+        loop {
+            if fork.free > 0 {
+                fork.judge(&mut bias);
+                match fork.choose(ruled, &bias)? {
+                    Choice::Start(hosts) => return fork.start(hosts),
+                    Choice::Hold(held) => fork.hold(held, &mut |_| ()),
+                }
+            }
+            if !fork.advance() {
+                return None;
+            }
+        }
+    }
+
+    /// The head's job, and when it is now, in seconds.
+    pub fn head(&self) -> Option<(usize, f64)> {
+        self.queue.front().map(|job| (*job, self.now_s))
+    }
+
+    /// How many processors are free.
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Goes on to what happens next. False once nothing can.
+    fn advance(&mut self) -> bool {
+        let arrival_s = self.arrivals.get(self.next).map_or(f64::INFINITY, |arrival| arrival.submit_s);
+        let end_s = self.running.iter().map(|kept| kept.to_s).fold(f64::INFINITY, f64::min);
+        let prompt_s = self.held.map_or(f64::INFINITY, |held| held.until_s);
+        let next_s = arrival_s.min(end_s).min(prompt_s);
+        if next_s.is_infinite() || (self.queue.is_empty() && arrival_s.is_infinite()) {
+            return false;
+        }
+        self.now_s = self.now_s.max(next_s);
+        let now_s = self.now_s;
+        let freed: u32 = self.running.iter().filter(|kept| kept.to_s <= now_s).map(|kept| kept.hosts).sum();
+        self.running.retain(|kept| kept.to_s > now_s);
+        self.free += freed;
+        while self.arrivals.get(self.next).is_some_and(|arrival| arrival.submit_s <= now_s) {
+            self.queue.push_back(self.next);
+            self.next += 1;
+        }
+        true
+    }
+
+    /// Compares with what came what can be compared now.
+    fn judge(&mut self, bias: &mut Bias) {
+        let came = self.pending.came(self.free, self.now_s);
+        came.into_iter().for_each(|(predicted_s, came_s)| bias.observe(predicted_s, came_s));
+    }
+
+    fn choose(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Choice> {
+        let job = &self.arrivals[*self.queue.front()?].job;
+        let asked = Question {
+            job,
+            least: 1,
+            most: job.most().min(self.processors),
+            free: self.free,
+            behind: self.queue.len() as u32 - 1,
+            now_s: self.now_s,
+            held: self.held,
+            bias,
+        };
+        match ruled.waits {
+            Waits::Known => ruled.width.choose(&asked, &|least, most| self.known_s(least, most)),
+            Waits::Predicted(law) => {
+                let units = self.running.iter();
+                let units = units.map(|kept| Unit { hosts: kept.hosts, age_s: self.now_s - kept.from_s, law });
+                let machine = Machine::new(self.free, units.collect());
+                ruled.width.choose(&asked, &|least, most| machine.waits_s(least, most))
+            }
+        }
+    }
+
+    /// In how many seconds so many processors are free, if the head waits for them.
+    fn known_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
+        let mut ends: Vec<&Kept> = self.running.iter().collect();
+        ends.sort_by(|a, b| a.to_s.total_cmp(&b.to_s).then(a.job.cmp(&b.job)));
+        let (mut ends, mut free, mut at_s) = (ends.into_iter(), self.free, self.now_s);
+        let mut one = |hosts: u32| {
+            while free < hosts {
+                let kept = ends.next()?;
+                (free, at_s) = (free + kept.hosts, kept.to_s);
+            }
+            Some(at_s - self.now_s)
+        };
+        (least..=most).map(&mut one).collect()
+    }
+
+    fn hold(&mut self, held: Holdout, told: &mut dyn FnMut(Told)) {
+        if self.pending.told(held.hosts, held.predicted_s, self.now_s)
+            && let Some(came_s) = self.known_s(held.hosts, held.hosts).first().copied().flatten()
+        {
+            told(Told { expected_s: held.expected_s, predicted_s: held.predicted_s, came_s });
+        }
+        self.held = Some(held);
+    }
+
+    fn start(&mut self, hosts: u32) -> Option<Kept> {
+        let job = self.queue.pop_front()?;
+        let to_s = self.now_s + self.arrivals[job].job.run_s(hosts);
+        let offered = self.offered.take().unwrap_or(self.free);
+        let kept = Kept { job, from_s: self.now_s, to_s, hosts, offered };
+        self.free -= hosts;
+        self.running.push(kept);
+        (self.held, self.pending) = (None, Pending::default());
+        Some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::malleable::{Speedup, UniformLog};
+    use scheduler::policy::width::Soonest;
+
+    use super::*;
+
+    fn arrival(submit_s: f64, work_s: f64, parallelism: f64) -> Arrival {
+        let speedup = Speedup::new(parallelism, 0.0).unwrap();
+        Arrival { submit_s, job: Malleable { work_s, speedup } }
+    }
+
+    fn stays(arrivals: &[Arrival], ruled: Ruled<'_>) -> Vec<(f64, f64, u32)> {
+        let kept = Elastic::new(arrivals, 10).run(&ruled, &mut Bias::default(), &mut |_| (), &mut |_| ());
+        kept.iter().map(|kept| (kept.from_s, kept.to_s, kept.hosts)).collect()
+    }
+
+    const OPTIMAL: Ruled<'_> = Ruled { width: Width::Soonest(Soonest::PLAIN), waits: Waits::Known };
+
+    #[test]
+    fn who_takes_what_there_is_runs_long_and_who_knows_waits() {
+        // Eight processors are busy until 10; then 100 s of work for ten.
+        let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
+        let taken = stays(&jobs, Ruled { width: Width::Average, ..OPTIMAL });
+        assert_eq!(taken, [(0.0, 10.0, 8), (1.0, 51.0, 2)]);
+        assert_eq!(stays(&jobs, OPTIMAL), [(0.0, 10.0, 8), (10.0, 20.0, 10)]);
+        // Predictions that are much too long keep it from waiting.
+        let law = UniformLog::between(7.0, 14.0).unwrap();
+        assert_eq!(stays(&jobs, Ruled { waits: Waits::Predicted(&law), ..OPTIMAL }), taken);
+    }
+
+    #[test]
+    fn who_is_patient_waits_for_a_part_of_what_it_would_save() {
+        let jobs = [arrival(0.0, 800.0, 8.0), arrival(1.0, 100.0, 10.0)];
+        let patient = Ruled { width: Width::Patient { k: 0.2 }, ..OPTIMAL };
+        // 50 s or 10 s: it waits for 8 s, in vain.
+        assert_eq!(stays(&jobs, patient)[1], (9.0, 59.0, 2));
+    }
+
+    #[test]
+    fn nobody_passes_the_head() {
+        let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0), arrival(2.0, 1.0, 1.0)];
+        assert_eq!(stays(&jobs, OPTIMAL)[2], (20.0, 21.0, 1));
+        // Unless its waiting is priced: then the head does not wait.
+        let priced = Width::Soonest(Soonest { price: 10.0, ..Soonest::PLAIN });
+        let jobs = [jobs[0], Arrival { submit_s: 0.5, ..jobs[1] }, Arrival { submit_s: 0.5, ..jobs[2] }];
+        assert_eq!(stays(&jobs, Ruled { width: priced, ..OPTIMAL })[1].0, 0.5);
+    }
+
+    #[test]
+    fn what_would_be_changes_nothing() {
+        let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
+        let mut seen = Vec::new();
+        let average = Ruled { width: Width::Average, ..OPTIMAL };
+        let mut look = |world: &Elastic<'_>| seen.extend(world.what_if(&OPTIMAL, &Bias::default()));
+        let kept = Elastic::new(&jobs, 10).run(&average, &mut Bias::default(), &mut look, &mut |_| ());
+        assert_eq!((seen[1].from_s, seen[1].to_s), (10.0, 20.0));
+        assert_eq!((kept[1].from_s, kept[1].to_s), (1.0, 51.0));
+    }
+}

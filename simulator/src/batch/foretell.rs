@@ -1,0 +1,278 @@
+//! Waits of a real log, predicted when each job was submitted from what was known then: the scheduler's predictor beside an
+//! average of the last waits and one of all. What is not here: the predictor (`scheduler::malleable`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use scheduler::malleable::{Accuracy, Learned, Lives, Margin, Unit, Waiting, Within, starts_s};
+use scheduler::reservation::Run;
+
+use super::swf::{Log, Record};
+
+/// Processors of a log whose head does not say.
+const PROCESSORS: u32 = 100;
+/// How many waits the simplest average has.
+const LAST: usize = 10;
+/// The part of the waits that intervals are to hold.
+pub const HELD: f64 = 0.8;
+/// The laws of all programs together are made anew after so many more runs.
+const FRESH: u64 = 50;
+/// Nobody's wait is predicted from behind more jobs than this: their hosts count, their ends do not.
+const QUEUE: usize = 64;
+
+/// How one way to predict did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    /// What it is called.
+    pub name: &'static str,
+    /// How good it was; by the corrected prediction.
+    pub accuracy: Accuracy,
+    /// The mean of the error, in seconds, whichever its sign.
+    pub mean_error_s: f64,
+    /// The part of waits within its intervals of [`HELD`].
+    pub coverage: f64,
+    /// How wide these were: the median, in seconds.
+    pub median_width_s: f64,
+    /// What was predicted and what came, in seconds.
+    pub pairs: Vec<(f64, f64)>,
+}
+
+/// What came of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foretold {
+    /// Jobs that only taught, and jobs that were judged after them.
+    pub taught: usize,
+    /// See `taught`.
+    pub judged: usize,
+    /// The machine's processors.
+    pub processors: u32,
+    /// The predictor, the average of the last waits, and that of all.
+    pub ways: Vec<Way>,
+}
+
+/// A job of the log.
+#[derive(Debug, Clone, Copy)]
+struct One {
+    submit_s: f64,
+    start_s: f64,
+    end_s: f64,
+    hosts: u32,
+    limit_s: f64,
+    user: u64,
+}
+
+impl One {
+    fn of(record: &Record, processors: u32) -> Option<Self> {
+        let (wait_s, run_s) = (record.wait_s?, record.run_s.filter(|run_s| *run_s > 0.0)?);
+        let hosts = record.processors.or(record.requested).filter(|hosts| (1..=processors).contains(hosts))?;
+        let start_s = record.submit_s + wait_s;
+        let limit_s = record.requested_s.filter(|limit_s| *limit_s > 0.0).unwrap_or(f64::INFINITY);
+        let user = record.user.unwrap_or(u64::MAX);
+        Some(One { submit_s: record.submit_s, start_s, end_s: start_s + run_s, hosts, limit_s, user })
+    }
+}
+
+/// Predicts every wait of a log, in its order, from what had ended by then. The first half of the jobs only teaches, the
+/// second half is judged.
+pub fn foretell(log: &Log) -> Foretold {
+    let processors = log.processors.unwrap_or(PROCESSORS);
+    let mut jobs: Vec<One> = log.records.iter().filter_map(|record| One::of(record, processors)).collect();
+    jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
+    let mut known = Known::new(&jobs, processors);
+    let mut ways = ["deskgrid", "last 10 waits", "all waits"].map(Kept::new);
+    let taught = jobs.len() / 2;
+    for (number, job) in jobs.iter().enumerate() {
+        known.until(job.submit_s, &mut ways);
+        let raw_s = [known.predicted_s(number), mean(known.last.iter().copied()), known.sum_s / known.count.max(1.0)];
+        for (way, raw_s) in ways.iter_mut().zip(raw_s) {
+            way.predict(number, raw_s, (number >= taught).then_some(job.start_s - job.submit_s));
+        }
+        known.submitted(number);
+    }
+    let judged = jobs.len() - taught;
+    Foretold { taught, judged, processors, ways: ways.into_iter().filter_map(Kept::close).collect() }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// One way to predict, with what it learned of its errors.
+struct Kept {
+    name: &'static str,
+    margin: Margin,
+    /// By job: what was predicted before any correction.
+    raw_s: BTreeMap<usize, f64>,
+    pairs: Vec<(f64, f64)>,
+    held: usize,
+    widths_s: Vec<f64>,
+}
+
+impl Kept {
+    fn new(name: &'static str) -> Self {
+        let (raw_s, pairs, widths_s) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Kept { name, margin: Margin::default(), raw_s, pairs, held: 0, widths_s }
+    }
+
+    fn predict(&mut self, job: usize, raw_s: f64, came_s: Option<f64>) {
+        self.raw_s.insert(job, raw_s);
+        let Some(came_s) = came_s else { return };
+        let edge = |part: f64| self.margin.quantile_s(raw_s, part);
+        let (low_s, high_s) = (edge((1.0 - HELD) / 2.0), edge((1.0 + HELD) / 2.0));
+        // A log has whole seconds.
+        self.held += usize::from((low_s.floor()..=high_s.ceil()).contains(&came_s));
+        self.widths_s.push(high_s - low_s);
+        // Averages are judged as they are.
+        let used_s = if self.name == "deskgrid" { edge(0.5) } else { raw_s };
+        self.pairs.push((used_s, came_s));
+    }
+
+    fn started(&mut self, job: usize, came_s: f64) {
+        if let Some(raw_s) = self.raw_s.remove(&job) {
+            self.margin.observe(raw_s, came_s);
+        }
+    }
+
+    fn close(mut self) -> Option<Way> {
+        let accuracy = Accuracy::of(&self.pairs)?;
+        self.widths_s.sort_by(f64::total_cmp);
+        Some(Way {
+            name: self.name,
+            accuracy,
+            mean_error_s: mean(self.pairs.iter().map(|(predicted, came)| (came - predicted).abs())),
+            coverage: self.held as f64 / self.pairs.len() as f64,
+            median_width_s: self.widths_s.get(self.widths_s.len() / 2).copied().unwrap_or(0.0),
+            pairs: self.pairs,
+        })
+    }
+}
+
+/// What is known at a time.
+struct Known<'a> {
+    jobs: &'a [One],
+    processors: u32,
+    lives: Lives,
+    pooled: Learned,
+    pooled_at: u64,
+    /// The laws of users, as long as nothing new is known of them.
+    users: BTreeMap<u64, Learned>,
+    /// Who waits, in their order, and who runs, each by its place among all.
+    queue: VecDeque<usize>,
+    running: Vec<usize>,
+    last: VecDeque<f64>,
+    sum_s: f64,
+    count: f64,
+}
+
+impl<'a> Known<'a> {
+    fn new(jobs: &'a [One], processors: u32) -> Self {
+        let (lives, last) = (Lives::default(), VecDeque::new());
+        let (pooled, queue, running) = (lives.pooled(), VecDeque::new(), Vec::new());
+        let users = BTreeMap::new();
+        Known { jobs, processors, lives, pooled, pooled_at: 0, users, queue, running, last, sum_s: 0.0, count: 0.0 }
+    }
+
+    /// Hears of everything that started and ended by then.
+    fn until(&mut self, now_s: f64, ways: &mut [Kept]) {
+        let (started, waiting): (Vec<usize>, Vec<usize>) =
+            self.queue.iter().partition(|job| self.jobs[**job].start_s <= now_s);
+        self.queue = waiting.into();
+        for job in started {
+            let came_s = self.jobs[job].start_s - self.jobs[job].submit_s;
+            ways.iter_mut().for_each(|way| way.started(job, came_s));
+            if self.last.len() == LAST {
+                self.last.pop_front();
+            }
+            self.last.push_back(came_s);
+            (self.sum_s, self.count) = (self.sum_s + came_s, self.count + 1.0);
+            self.running.push(job);
+        }
+        let (ended, running): (Vec<usize>, Vec<usize>) =
+            self.running.iter().partition(|job| self.jobs[**job].end_s <= now_s);
+        self.running = running;
+        for job in ended {
+            let One { start_s, end_s, user, .. } = self.jobs[job];
+            self.lives.observe(&user.to_string(), Run::done(end_s - start_s));
+            self.users.remove(&user);
+        }
+        if self.lives.observed() >= self.pooled_at + FRESH {
+            (self.pooled, self.pooled_at) = (self.lives.pooled(), self.lives.observed());
+            self.users.clear();
+        }
+    }
+
+    fn submitted(&mut self, job: usize) {
+        self.queue.push_back(job);
+    }
+
+    /// The wait of a job that is submitted now, as if nobody passed anybody.
+    fn predicted_s(&mut self, job: usize) -> f64 {
+        let now_s = self.jobs[job].submit_s;
+        let used: u32 = self.running.iter().map(|job| self.jobs[*job].hosts).sum();
+        let free = self.processors.saturating_sub(used);
+        let ahead = self.queue.iter().copied().take(QUEUE).chain([job]);
+        let ahead: Vec<usize> = ahead.collect();
+        let need: u32 = self.queue.iter().chain([&job]).map(|job| self.jobs[*job].hosts).sum();
+        if need <= free {
+            return 0.0;
+        }
+        for job in self.running.iter().chain(&ahead) {
+            let user = self.jobs[*job].user;
+            let law = || self.lives.law(&self.pooled, &user.to_string(), &[]);
+            self.users.entry(user).or_insert_with(law);
+        }
+        let within = |job: &usize| {
+            let One { limit_s, user, .. } = self.jobs[*job];
+            Some(Within { law: self.users.get(&user)?, limit_s })
+        };
+        let running: Vec<(usize, Within<'_>)> =
+            self.running.iter().filter_map(|job| Some((*job, within(job)?))).collect();
+        let waiting: Vec<(usize, Within<'_>)> = ahead.iter().filter_map(|job| Some((*job, within(job)?))).collect();
+        let units: Vec<Unit<'_>> = running
+            .iter()
+            .map(|(job, law)| Unit { hosts: self.jobs[*job].hosts, age_s: now_s - self.jobs[*job].start_s, law })
+            .collect();
+        let queue: Vec<Waiting<'_>> =
+            waiting.iter().map(|(job, law)| Waiting { hosts: self.jobs[*job].hosts, law }).collect();
+        starts_s(free, &units, &queue).last().copied().flatten().unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of ten processors on which every job takes all of them for about a minute, one after the other.
+    fn log(count: u32) -> Log {
+        let mut free_s: f64 = 0.0;
+        let record = |job: u32| {
+            let submit_s = f64::from(job) * 61.0 - f64::from(job % 7) * 13.0;
+            let start_s = free_s.max(submit_s);
+            let run_s = 55.0 + f64::from(job * 7 % 11);
+            free_s = start_s + run_s;
+            Record {
+                job: u64::from(job),
+                submit_s,
+                wait_s: Some(start_s - submit_s),
+                run_s: Some(run_s),
+                processors: Some(10),
+                requested: Some(10),
+                requested_s: None,
+                status: Some(1),
+                user: Some(1),
+                executable: None,
+            }
+        };
+        Log { processors: Some(10), records: (1..=count).map(record).collect() }
+    }
+
+    #[test]
+    fn waits_that_follow_from_the_queue_are_predicted_and_averages_are_not() {
+        let found = foretell(&log(600));
+        assert_eq!((found.taught, found.judged, found.ways.len()), (300, 300, 3));
+        let [ours, last, all] = &found.ways[..] else { panic!("three ways") };
+        let error_s = |way: &Way| way.accuracy.median_error_s;
+        assert!(error_s(ours) < 0.5 * error_s(last).min(error_s(all)), "{found:?}");
+        assert!((ours.coverage - HELD).abs() < 0.12, "{}", ours.coverage);
+    }
+}
