@@ -151,7 +151,8 @@ impl Scheduler {
         kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
     }
 
-    /// When a promised job's last task should be done: what of it runs, and what waits behind what is before it.
+    /// When a promised job's last task should be done: what of it runs, and what waits behind what is before it. None
+    /// where no host takes work that would do for all that waits.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
@@ -162,13 +163,15 @@ impl Scheduler {
         });
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut placed = 0;
         reckoner.stack_line(&mut calendar, |of, _, entry| {
             if of.rank.job == id {
                 last = last.max(entry.finish);
+                placed += 1;
             }
             of.rank <= job.rank
         });
-        Some(last)
+        (placed == job.waiting()).then_some(last)
     }
 
     /// Which promised tasks start now, and where. A slot that the calendar has for a task later stays free for it only if

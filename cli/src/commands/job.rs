@@ -136,6 +136,15 @@ fn show(context: &Context, jobs: &Jobs, found: &[JobView], text: impl FnOnce() -
     }
 }
 
+/// Of a job with a deadline: the deadline, what was promised, and what becomes of it.
+fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
+    let Some(view) = &job.promise else { return [None, None, None] };
+    let time = |time: Time| format!("{} ({})", when::relative(time, now), when::iso(time));
+    let why = if view.probation { ", on probation" } else { "" };
+    let promised = format!("{}, with a probability of {:.0} %{why}", time(view.finish), 100.0 * view.probability);
+    [Some(time(view.deadline)), Some(promised), Some(format!("{}: {}", view.state, view.why))]
+}
+
 fn describe(job: &JobView) -> String {
     let now = when::now();
     let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::iso(time));
@@ -149,6 +158,7 @@ fn describe(job: &JobView) -> String {
         ("cancelled", tasks.cancelled),
     ];
     let counts: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")).collect();
+    let [deadline, promised, standing] = promise(job, now);
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
         ("state", Some(job.state.to_string())),
@@ -163,6 +173,9 @@ fn describe(job: &JobView) -> String {
         ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
         ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
         ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
+        ("deadline", deadline),
+        ("promised finish", promised),
+        ("promise", standing),
     ])
 }
 

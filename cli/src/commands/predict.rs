@@ -1,6 +1,8 @@
 //! `deskgrid predict limits`: sequences of limits for a law of run times, or for runs that were seen. What is not here: the
 //! dynamic programmes.
 
+mod calendar;
+
 use std::path::Path;
 
 use scheduler::reservation::{Grid, Learned, Run, RunTimes, Sequence, optimal};
@@ -44,10 +46,13 @@ struct RunsJson {
 #[derive(Serialize)]
 struct SequenceJson {
     algorithm: &'static str,
-    limits: Vec<f64>,
-    points: Vec<usize>,
+    /// The limits, and their places among the points.
+    sequence: Vec<f64>,
+    indices: Vec<usize>,
     /// The probability that an attempt with this limit, or an earlier one, is done.
     done: Vec<f64>,
+    /// The same of the first limit.
+    p_first: f64,
     expected_cost: f64,
 }
 
@@ -55,13 +60,18 @@ impl SequenceJson {
     fn of(sequence: Sequence, zeta: f64) -> Self {
         let algorithm = if zeta > 0.0 { "ATOptimal" } else { "TOptimal" };
         let Sequence { cost, points, limits, done } = sequence;
-        SequenceJson { algorithm, limits, points, done, expected_cost: cost }
+        let p_first = done.first().copied().unwrap_or(0.0);
+        SequenceJson { algorithm, sequence: limits, indices: points, done, p_first, expected_cost: cost }
     }
 }
 
 /// Does what was asked for.
 pub(super) fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
-    let PredictCommand::Limits(args) = command;
+    let args = match command {
+        PredictCommand::Limits(args) => args,
+        PredictCommand::Kill(args) => return calendar::kill(context, args),
+        PredictCommand::Calendar(args) => return calendar::calendar(context, &args.state),
+    };
     let n = points(args)?;
     let answer = match (&args.dist, &args.runs) {
         (Some(law), _) => of_law(law, law.to_string(), n, args.zeta),
@@ -71,7 +81,7 @@ pub(super) fn run(context: &Context, command: &PredictCommand) -> Result<Exit, F
         }
     };
     let text = || text(&answer, context.out.color());
-    let ids = || answer.sequence.limits.iter().map(f64::to_string).collect();
+    let ids = || answer.sequence.sequence.iter().map(f64::to_string).collect();
     context.out.show(&answer, text, ids)?;
     Ok(Exit::Well)
 }
@@ -144,7 +154,7 @@ fn text(answer: &Answer, color: bool) -> String {
 
 fn one(sequence: &SequenceJson, color: bool) -> String {
     let mut rows = Rows::new(&["ATTEMPT", "LIMIT", "DONE BY THEN"], color);
-    for (number, (limit, done)) in sequence.limits.iter().zip(&sequence.done).enumerate() {
+    for (number, (limit, done)) in sequence.sequence.iter().zip(&sequence.done).enumerate() {
         rows.add([(number + 1).to_string(), format!("{limit:.4}"), format!("{:.2} %", 100.0 * done)]);
     }
     format!("{}{}: expected cost {:.6}\n", rows.text("no limits"), sequence.algorithm, sequence.expected_cost)

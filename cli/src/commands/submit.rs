@@ -81,7 +81,7 @@ async fn submit(
     dry_run: bool,
 ) -> Result<Result<Taken, CounterView>, Failure> {
     let (job, tasks, again, predicted, promise) = match send(session.client(), plan, id, dry_run).await? {
-        Reply::Submitted { job, tasks, again, predicted, promise } => (job, tasks, again, predicted, promise),
+        Reply::Submitted { job, tasks, again, predicted, promise, .. } => (job, tasks, again, predicted, promise),
         Reply::NotPromised(counter) => return Ok(Err(*counter)),
         other => return Err(link::client::unexpected(Some(&other)).into()),
     };

@@ -33,9 +33,7 @@ impl Core {
     pub(super) fn apply(&mut self, effect: Effect) -> Result<(), StoreError> {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
-            Effect::Promised { job, offer } => {
-                tracing::info!(%job, finish = offer.finish.secs(), probability = offer.probability, "promised");
-            }
+            Effect::Promised { job, offer } => return self.on_promised(job, offer),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
             Effect::Start { host, attempt, limit, report_every, why } => {
                 return self.on_start(host, attempt, (limit, report_every), &why);
@@ -101,7 +99,8 @@ impl Core {
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
             self.count_host(host, 0, 1)?;
         }
-        self.store.attempt_ended(attempt, state, self.now, &why.to_string())
+        self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+        if matches!(why, EndReason::Policed { .. }) { self.tell_policed(attempt, why) } else { Ok(()) }
     }
 
     fn on_acknowledge(&mut self, host: HostId, attempt: AttemptId, verdict: Verdict) -> Result<(), StoreError> {
@@ -160,6 +159,7 @@ impl Core {
         self.leaving.push(job);
         self.undecided.retain(|attempt, _| attempt.task.job != job);
         (self.changed.0, self.settled.0) = (true, true);
+        self.experience_gained();
         Ok(())
     }
 

@@ -9,18 +9,16 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::Work;
 use common::view::{
-    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, PromiseView, QualityView, TaskCounts,
-    TaskState,
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, PromiseView, TaskCounts, TaskState,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
-use scheduler::effect::{Offer, Refused};
-use scheduler::estimates::{Estimator, Quality};
+use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
-use crate::store::{JobRow, NewJob, Requested, StoreError};
+use crate::store::{JobRow, NewJob, Promised, Requested, StoreError};
 
 /// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
 const FORECASTS: usize = 32;
@@ -35,6 +33,8 @@ pub(super) struct Job {
     submitted: Time,
     started: Option<Time>,
     predicted_makespan: Option<Span>,
+    /// What it was promised, if anything.
+    pub(super) promised: Option<Promised>,
 }
 
 /// The answer to a submission.
@@ -150,30 +150,6 @@ impl Core {
         Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise }))
     }
 
-    /// How good somebody's estimates were.
-    fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
-        let Quality { tasks, ratio, qoe } = self.scheduler.estimates().source(estimator)?.quality();
-        Some(QualityView { tasks, ratio: ratio?, qoe: qoe? })
-    }
-
-    /// What the bag will be promised when it is submitted now, if it has a deadline.
-    fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
-        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
-        let estimates = self.quality(&bag.terms.estimator);
-        let view = |offer: Offer| {
-            let Offer { finish, probability, probation } = offer;
-            PromiseView { deadline, finish, probability, probation, estimates }
-        };
-        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
-            let why = refused.to_string();
-            let (earliest, fits) = match refused {
-                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
-                _ => (None, IdSet::new()),
-            };
-            Box::new(CounterView { why, earliest, fits })
-        })
-    }
-
     /// Why a user has to wait before another job of so many bytes is taken, if so.
     fn beyond_limits(&self, user: &str, bytes: u64) -> Option<Refusal> {
         let limits = &self.limits;
@@ -227,7 +203,11 @@ impl Core {
         }
         self.tell_standings()?;
         for restored in self.store.restore_jobs()? {
+            let (job, reason) = (restored.view.job, restored.view.reason.clone());
             self.bring_back(restored)?;
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.reason = reason;
+            }
         }
         Ok(())
     }
@@ -235,10 +215,14 @@ impl Core {
     fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let bag = bag(&restored.spec, &view.user, view.submitted);
+        let mut bag = bag(&restored.spec, &view.user, view.submitted);
+        if restored.promised.as_ref().is_some_and(|promised| promised.withdrawn) {
+            bag.terms.deadline = None;
+        }
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
+            promised: restored.promised,
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
@@ -270,6 +254,7 @@ impl Core {
         }
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
+        self.renew_promise(job)?;
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;
         Ok(count)
@@ -331,6 +316,8 @@ impl Core {
         let shown = views.iter_mut().filter(|view| states.is_empty() || states.contains(&view.state));
         for view in shown.take(FORECASTS) {
             view.predicted = self.forecast(view.job);
+            view.promise = self.promise_status(view.job);
+            view.limits = self.limits(view.job);
         }
         views
     }
@@ -359,6 +346,8 @@ impl Core {
             predicted: None,
             predicted_makespan: job.predicted_makespan,
             reason: job.reason.clone(),
+            promise: None,
+            limits: None,
         })
     }
 
@@ -375,7 +364,8 @@ impl Core {
 
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
-        let view = JobView { predicted: self.forecast(job), ..self.view(job)? };
+        let (predicted, promise, limits) = (self.forecast(job), self.promise_status(job), self.limits(job));
+        let view = JobView { predicted, promise, limits, ..self.view(job)? };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {
@@ -485,6 +475,7 @@ impl Core {
 
 impl Job {
     fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
-        Self { spec: Arc::new(spec), reason: None, user, bytes, submitted, started: None, predicted_makespan: None }
+        let (reason, started, predicted_makespan, promised) = (None, None, None, None);
+        Self { spec: Arc::new(spec), reason, user, bytes, submitted, started, predicted_makespan, promised }
     }
 }

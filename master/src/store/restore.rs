@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use scheduler::event::{Progress, Tried};
 
 use super::writer::Writer;
-use super::{StoreError, from_postcard, reader, time};
+use super::{Promised, StoreError, from_postcard, reader, time};
 
 /// A job that is not settled.
 pub(crate) struct Restored {
@@ -19,6 +19,8 @@ pub(crate) struct Restored {
     pub(crate) bytes: u64,
     /// How far it is.
     pub(crate) progress: Progress,
+    /// What it was promised, if anything.
+    pub(crate) promised: Option<Promised>,
 }
 
 /// A host that has enrolled once.
@@ -61,7 +63,7 @@ impl Writer {
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
         let progress = progress(self.db(), job)?;
-        Ok(Some(Restored { view, spec, bytes, progress }))
+        Ok(Some(Restored { view, spec, bytes, progress, promised: self.promise(job)? }))
     }
 
     /// Every host that has enrolled.

@@ -6,6 +6,7 @@ mod explaining;
 mod goldens;
 mod hosts;
 mod jobs;
+mod keeping;
 mod kondo;
 mod model;
 mod placing;
