@@ -1,6 +1,6 @@
 //! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use common::attempt::Phase;
 use common::{Span, Time};
@@ -11,6 +11,7 @@ use crate::job::Job;
 use crate::laws::{Law, Place};
 use crate::policy::Replication;
 use crate::promises::Promise;
+use crate::reserve::{Remembered, SmallWork};
 use crate::settings::Settings;
 
 /// The curves are computed anew after so many more observations, and after this part more of all.
@@ -30,11 +31,15 @@ pub(crate) struct Foresight {
     common: OnceCell<Common>,
     curves: OnceCell<Curves>,
     observed: u32,
+    /// How much work there is that fills gaps.
+    pub(crate) small: SmallWork,
+    pub(crate) remembered: RefCell<Remembered>,
 }
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        Self { experience, common: OnceCell::new(), curves: OnceCell::new(), observed: 0 }
+        let (small, remembered) = (SmallWork::default(), RefCell::default());
+        Self { experience, common: OnceCell::new(), curves: OnceCell::new(), observed: 0, small, remembered }
     }
 }
 

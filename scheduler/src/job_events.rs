@@ -47,10 +47,11 @@ impl Scheduler {
     /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
     fn draw_up(&self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
+        let lessons = self.past_lessons(&bag, policy.limits);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
-        (job.stack, job.promise) = (stack, promise);
+        (job.stack, job.promise, job.lessons) = (stack, promise, lessons);
         job
     }
 

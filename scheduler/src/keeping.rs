@@ -38,7 +38,9 @@ impl Scheduler {
             let (Some((host, load)), Some(estimate)) = (load, job.estimate(copy.attempt.task.index)) else {
                 return false;
             };
-            load.phase.executing() && elapsed_s(host, load, self.settings.start_cost, now) > estimate.secs()
+            job.reserved(copy.attempt.task.index).is_none()
+                && load.phase.executing()
+                && elapsed_s(host, load, self.settings.start_cost, now) > estimate.secs()
         });
         Some(Keeping {
             made: promise.made,

@@ -145,6 +145,9 @@ pub(crate) struct Submitted {
     /// What could be promised instead.
     #[serde(flatten)]
     pub counter: Option<Counter>,
+    /// The limits of its attempts, where they are learned; or why there are none, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// When it is expected to be finished.
     #[serde(flatten)]
     pub predicted: Option<Predicted>,
@@ -619,6 +622,7 @@ mod tests {
             refused_because: None,
             promise: None,
             counter: None,
+            limits: None,
             predicted: None,
             info: None,
         };

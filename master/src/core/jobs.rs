@@ -9,7 +9,7 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::Work;
 use common::view::{
-    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, PromiseView, TaskCounts, TaskState,
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView, TaskCounts, TaskState,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
@@ -47,6 +47,8 @@ pub(crate) struct Submitted {
     pub(crate) predicted: Option<Forecast>,
     /// What it is promised, where it has a deadline; or why it is not taken, and what would be.
     pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
+    /// The limits of its attempts, where they are learned.
+    pub(crate) limits: Option<LimitsView>,
 }
 
 /// A submission that was not taken.
@@ -122,7 +124,13 @@ impl Core {
                 let what = format!("request {request} was used by somebody else");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             } else if before == body_hash {
-                Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job), promise: Ok(None) })
+                Ok(Submitted {
+                    job: Some(job),
+                    again: true,
+                    predicted: self.forecast(job),
+                    promise: Ok(None),
+                    limits: self.limits(job),
+                })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
@@ -135,9 +143,9 @@ impl Core {
             return Ok(Err(refusal));
         }
         let bag = bag(&spec, user, self.now);
-        let promise = self.promise(&bag);
+        let (promise, limits) = (self.promise(&bag), self.limits_of(&bag));
         if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise }));
+            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
@@ -147,7 +155,7 @@ impl Core {
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise }))
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise, limits }))
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.

@@ -2,11 +2,12 @@
 //! here: whether a promise is made, which the scheduler says.
 
 use common::view::{CounterView, EstimatesView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView};
-use common::{AttemptId, IdSet, JobId, Time};
-use scheduler::Keeping;
+use common::{AttemptId, IdSet, JobId, Span, Time};
 use scheduler::effect::{EndReason, Offer, Refused};
 use scheduler::estimates::{Estimator, Quality};
 use scheduler::event::Bag;
+use scheduler::reservation::Sequence;
+use scheduler::{FIRST_RUNS, Keeping, LearnedLimits};
 
 use super::Core;
 use crate::store::{Promised, StoreError};
@@ -98,9 +99,42 @@ impl Core {
     }
 
     /// The limits that the job's next attempts get, where they are learned.
-    pub(super) fn limits(&self, _id: JobId) -> Option<LimitsView> {
-        None
+    pub(super) fn limits(&self, id: JobId) -> Option<LimitsView> {
+        let job = self.jobs.get(&id)?;
+        self.scheduler.learned_limits(id).map(|limits| limits_view(limits, job.spec.rules.checkpoint))
     }
+
+    /// The limits that the bag's attempts would get, where they are learned.
+    pub(super) fn limits_of(&self, bag: &Bag) -> Option<LimitsView> {
+        self.scheduler.limits_offered(bag).map(|limits| limits_view(limits, bag.rules.checkpoint))
+    }
+
+    /// Whether an attempt of this job that was killed at this limit had it from what was learned.
+    pub(super) fn learned_limit(&self, id: JobId, limit: Span) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.spec.rules.timeout != Some(limit))
+    }
+}
+
+/// So many limits of a sequence are told: the rest is hardly ever needed.
+const TOLD: usize = 16;
+
+/// What can be shown of learned limits, of a job whose tasks may keep their state.
+fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
+    let LearnedLimits { runs, killed, zeta, sequence } = learned;
+    let Some(Sequence { cost, limits, done, .. }) = sequence else {
+        let why = if keeps {
+            "tasks that keep their state go on where they were, and have no limits".to_owned()
+        } else {
+            format!(
+                "{runs} of the {FIRST_RUNS} runs of this program are known that limits are learned from: until then there \
+                 are none, and time is reserved by --estimate"
+            )
+        };
+        return LimitsView { runs, killed, zeta, why: Some(why), ..LimitsView::default() };
+    };
+    let limits = limits.iter().take(TOLD).map(|limit_s| Span::from_secs_f64(*limit_s)).collect();
+    let done = done.into_iter().take(TOLD).collect();
+    LimitsView { runs, killed, zeta, limits, done, expected: Some(Span::from_secs_f64(cost)), why: None }
 }
 
 /// What can be shown of somebody's estimates; nothing where nothing was estimated.
@@ -144,8 +178,6 @@ fn counted(n: u64, one: &str, more: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use common::Span;
-
     use super::*;
 
     #[test]

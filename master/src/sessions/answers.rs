@@ -167,9 +167,9 @@ impl Asker {
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted =
             self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
-        let (job, again, predicted) = (submitted.job, submitted.again, submitted.predicted);
+        let (job, again, predicted, limits) = (submitted.job, submitted.again, submitted.predicted, submitted.limits);
         Ok(match submitted.promise {
-            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise, limits: None },
+            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise, limits },
             Err(counter) => Reply::NotPromised(counter),
         })
     }

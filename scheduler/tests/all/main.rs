@@ -8,6 +8,7 @@ mod hosts;
 mod jobs;
 mod keeping;
 mod kondo;
+mod learned;
 mod model;
 mod placing;
 mod properties;

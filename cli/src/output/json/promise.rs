@@ -50,6 +50,13 @@ pub(crate) struct Limits {
     why: Option<String>,
 }
 
+impl Limits {
+    /// None, for this reason.
+    pub(crate) fn none(why: &str) -> Self {
+        Limits::from(&LimitsView { why: Some(why.to_owned()), ..LimitsView::default() })
+    }
+}
+
 impl From<&LimitsView> for Limits {
     fn from(view: &LimitsView) -> Self {
         Limits {

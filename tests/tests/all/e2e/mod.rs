@@ -11,6 +11,7 @@ mod files;
 mod identity;
 mod jobs;
 mod kills;
+mod limits;
 mod operations;
 mod owner;
 mod processes;
