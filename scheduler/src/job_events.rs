@@ -1,7 +1,7 @@
 //! What happens when jobs come, are cancelled, retried and forgotten.
 
 use common::attempt::Phase;
-use common::{IdSet, JobId, Time};
+use common::{HostId, IdSet, JobId, Time};
 
 use crate::effect::{CancelReason, Effect, Refused};
 use crate::event::{Bag, Progress, Tried};
@@ -115,6 +115,11 @@ impl Scheduler {
             self.watch(host_id);
         }
         record.remember_lost(id, tried);
+        if job.policy.limits.learns() {
+            let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
+            let outlived = tried.outlived.iter().filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));
+            record.killed_s = outlived.fold(0.0, f64::max);
+        }
         if record.live.is_empty() {
             job.requeued.insert(tried.task);
         }

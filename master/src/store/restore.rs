@@ -2,7 +2,7 @@
 
 use common::host::HostFacts;
 use common::view::{JobView, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, TaskId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::Connection;
 use scheduler::event::{Progress, Tried};
 
@@ -103,7 +103,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
     (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
     super::results::restore(db, job, &mut progress)?;
     let mut query = db.prepare_cached(
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = ?
          ORDER BY task, number",
     )?;
     let mut rows = query.query([job.0])?;
@@ -123,6 +123,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 losses: 0,
                 live: Vec::new(),
                 lost: Vec::new(),
+                outlived: Vec::new(),
             });
         }
         let Some(tried) = progress.tried.last_mut() else { continue };
@@ -137,6 +138,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 tried.losses += u32::from(executed);
                 tried.lost.push((id, host, executed));
             }
+            "killed" if row.get::<_, i64>(8)? > 0 => tried.outlived.push((host, Span(row.get::<_, i64>(8)? as u64))),
             "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}
         }

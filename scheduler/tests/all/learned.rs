@@ -2,9 +2,10 @@
 
 use common::attempt::Outcome;
 use common::view::{JobState, TaskState};
-use common::{HostId, Span};
+use common::{HostId, JobId, Span};
 use scheduler::effect::{Offer, Refused, StartReason};
-use scheduler::{Effect, LearnedLimits};
+use scheduler::event::{Progress, Tried};
+use scheduler::{Effect, Event, LearnedLimits};
 
 use crate::world::{World, s, settled, starts};
 
@@ -121,4 +122,25 @@ fn nobody_is_policed_who_is_within_a_limit() {
     world.now = world.now + s(9);
     world.job(1).policy(&policy).estimate(s(2)).deadline(1_000).submit();
     assert_eq!(world.attempt_on(host).task.job, job);
+}
+
+#[test]
+fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
+    let mut world = World::new();
+    let host = known(&mut world);
+    let bag = world.job(1).policy(LEARNED).deadline(10_000).bag();
+    let told = sequence(world.scheduler.limits_offered(&bag));
+    let tried = Tried {
+        task: 1,
+        attempts: 1,
+        failures: 0,
+        losses: 0,
+        live: Vec::new(),
+        lost: Vec::new(),
+        outlived: vec![(host, told[0])],
+    };
+    let progress = Box::new(Progress { tried: vec![tried], attempts: 1, ..Progress::default() });
+    let mut effects = Vec::new();
+    world.scheduler.step(world.now, Event::JobRestored { job: JobId(9), bag, progress }, &mut effects);
+    assert_eq!(limit(&effects), Some(told[1]));
 }
