@@ -113,8 +113,8 @@ mod tests {
     fn a_missing_argument_is_named() {
         let failure = wrong("deskgrid job fetch 7");
         assert!(failure.because.as_deref().is_some_and(|because| because.contains("--into")), "{failure:?}");
-        let failure = wrong("deskgrid --output json submit --timeout auto -- x");
-        assert!(failure.what.contains("does not exist yet") && failure.hint == "deskgrid submit --help", "{failure:?}");
+        let failure = wrong("deskgrid --output json submit --timeout soon -- x");
+        assert!(failure.what.contains("or `auto`") && failure.hint == "deskgrid submit --help", "{failure:?}");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! What the master shows of its jobs, tasks, attempts and hosts. The command line prints these for people and as JSON.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Stream;
@@ -25,8 +23,8 @@ macro_rules! states {
             /// Every state, in the order in which lists show them.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
         }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(match self { $($name::$variant => $text),+ })
             }
         }
@@ -38,6 +36,10 @@ macro_rules! states {
         }
     };
 }
+
+mod promise;
+
+pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 
 states! {
     /// State of a job.
@@ -207,6 +209,10 @@ pub struct JobView {
     pub predicted_makespan: Option<Span>,
     /// Why it is in its state, where that needs saying.
     pub reason: Option<String>,
+    /// What it was promised, and what becomes of that. In a list only of those with a forecast, and of settled ones.
+    pub promise: Option<PromiseStatus>,
+    /// The limits of its attempts, where they are learned.
+    pub limits: Option<LimitsView>,
 }
 
 /// When something is expected to be finished.

@@ -1,7 +1,7 @@
 //! How attempts end and what follows for their tasks. What is not here: how attempts start.
 
 use common::attempt::Outcome;
-use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
 
 use crate::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
 use crate::host::Load;
@@ -38,20 +38,8 @@ impl Scheduler {
             self.on_late_end(host, attempt, success, fx);
             return None;
         };
-        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job)
-            && outcome != Outcome::Stopped
-        {
-            job.pace.observe(ran, speed, success);
-            job.learn(attempt.task.index, &outcome, ran, speed);
-            if job.teaches() {
-                let run = Run { time: ran.secs() * speed.factor(), done: !matches!(outcome, Outcome::TimedOut(_)) };
-                self.foresight.lives.observe(&job.stack.terms.estimator.program, run);
-            }
-            if success && job.teaches() {
-                let work = Span::from_secs_f64(ran.secs() * speed.factor());
-                let estimate = job.estimate(attempt.task.index);
-                self.foresight.experience.estimates.observe(&job.stack.terms.estimator, estimate, work);
-            }
+        if outcome != Outcome::Stopped {
+            self.learn(attempt, &outcome, ran, speed);
         }
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
@@ -70,6 +58,31 @@ impl Scheduler {
             self.carry_on(attempt, charge, why, fx);
         }
         Some(host)
+    }
+
+    /// What the end of an attempt teaches of run times and estimates.
+    fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
+        let small_work = self.small_work();
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return };
+        job.pace.observe(ran, speed, outcome.success());
+        let (experience, of) = (&mut self.foresight.experience, &job.stack.terms.estimator);
+        let (teaches, killed_s) = (job.teaches(), job.killed_s(attempt.task.index));
+        if teaches {
+            let life = Run { time: ran.secs() * speed.factor(), done: !matches!(outcome, Outcome::TimedOut(_)) };
+            self.foresight.lives.observe(&of.program, life);
+        }
+        if teaches && outcome.success() {
+            let work = Span::from_secs_f64(ran.secs() * speed.factor());
+            experience.estimates.observe(of, job.estimate(attempt.task.index), work);
+        }
+        if job.promise.is_none() {
+            self.foresight.small.note(ran, self.now);
+        }
+        let Some(run) = job.run(outcome, ran, speed) else { return };
+        if teaches || killed_s > 0.0 {
+            experience.runs.observe(of, run, killed_s);
+        }
+        job.learn(attempt, run, small_work);
     }
 
     /// A completion of an attempt that is not live (any more).

@@ -199,6 +199,8 @@ pub enum StartReason {
     Retry(u32),
     /// The attempt of this number was lost, returned or killed without the task's fault.
     Requeued(u32),
+    /// The attempt of this number reached its learned limit; this one has the next.
+    NextLimit(u32),
     /// So many results are there, and do not agree or are too few.
     AnotherResult(u32),
     /// A copy of a live attempt (of this number).
@@ -325,6 +327,7 @@ impl fmt::Display for StartReason {
             StartReason::First => write!(f, "first attempt"),
             StartReason::Retry(n) => write!(f, "retry after attempt {n} failed"),
             StartReason::Requeued(n) => write!(f, "requeued after attempt {n}"),
+            StartReason::NextLimit(n) => write!(f, "again with the next limit, after attempt {n} reached its own"),
             StartReason::AnotherResult(1) => write!(f, "another result, since one alone is not believed"),
             StartReason::AnotherResult(n) => write!(f, "another result, since too few of {n} agree"),
             StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),

@@ -67,6 +67,8 @@ pub struct Source {
 pub struct Quality {
     /// Tasks that were measured.
     pub tasks: u64,
+    /// The latest of them for which something had been estimated; the rest is about these.
+    pub compared: u64,
     /// What tasks took by what was estimated: the median, and the ends of the middle 80 %; none where nothing was
     /// estimated.
     pub ratio: Option<(f64, f64, f64)>,
@@ -162,7 +164,7 @@ impl Source {
         let mut errors: Vec<f32> = self.ratios.iter().map(|ratio| (1.0 - ratio).abs()).collect();
         errors.sort_by(f32::total_cmp);
         let ratio = at(0.5).zip(at(0.1).zip(at(0.9))).map(|(median, (low, high))| (median, low, high));
-        Quality { tasks: self.tasks, ratio, qoe: quantile(&errors, 0.9) }
+        Quality { tasks: self.tasks, compared: self.ratios.len() as u64, ratio, qoe: quantile(&errors, 0.9) }
     }
 }
 

@@ -241,4 +241,6 @@ pub struct Tried {
     /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
     /// counts, should its host come back with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
+    /// How long attempts had run, and where, when they were killed through no fault of the task: it takes longer.
+    pub outlived: Vec<(HostId, Span)>,
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::estimates::Estimates;
+use crate::runs::Runs;
 use crate::survival::{Curve, LifeTable, Tabulated};
 
 /// How one host was available over the time that it has been known.
@@ -71,6 +72,8 @@ pub struct Experience {
     pub errors: Errors,
     /// How good people's estimates were.
     pub estimates: Estimates,
+    /// How long tasks took, by user and program.
+    pub runs: Runs,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -88,6 +91,7 @@ impl Default for Experience {
             prices: Prices::default(),
             errors: Errors::default(),
             estimates: Estimates::default(),
+            runs: Runs::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 use common::attempt::Phase;
 use common::{Span, Time};
@@ -12,6 +12,7 @@ use crate::laws::{Law, Place};
 use crate::malleable::Lives;
 use crate::policy::Replication;
 use crate::promises::Promise;
+use crate::reserve::{Remembered, SmallWork};
 use crate::settings::Settings;
 
 /// The curves are computed anew after so many more observations, and after this part more of all.
@@ -33,11 +34,15 @@ pub(crate) struct Foresight {
     common: OnceCell<Common>,
     curves: OnceCell<Curves>,
     observed: u32,
+    /// How much work there is that fills gaps.
+    pub(crate) small: SmallWork,
+    pub(crate) remembered: RefCell<Remembered>,
 }
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        Self { experience, lives: Lives::default(), common: OnceCell::new(), curves: OnceCell::new(), observed: 0 }
+        let (lives, small, remembered) = (Lives::default(), SmallWork::default(), RefCell::default());
+        Self { experience, lives, common: OnceCell::new(), curves: OnceCell::new(), observed: 0, small, remembered }
     }
 }
 

@@ -18,10 +18,10 @@ use crate::host::Hosts;
 use crate::lessons::Lessons;
 use crate::pace::Pace;
 use crate::plan::Plan;
-use crate::policy::Policy;
 use crate::policy::ordering::Rank;
 use crate::policy::placement::Scene;
 use crate::policy::replication::{Class, Replicated, Replication, Urgency};
+use crate::policy::{Limits, Policy};
 use crate::promises::Promise;
 use crate::quorum::Question;
 use crate::reservation::Run;
@@ -67,7 +67,8 @@ pub(crate) struct Job {
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
-    lessons: Lessons,
+    /// What its runs, or those before it, teach about limits.
+    pub(crate) lessons: Lessons,
     /// What was said of how long its tasks take.
     pub(crate) stack: Stack,
     /// What it was promised, if anything.
@@ -99,8 +100,10 @@ pub(crate) struct Record {
     suspended: bool,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
-    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a host of speed 1.
+    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a host of speed 1; and the
+    /// number of that attempt.
     pub(crate) killed_s: f64,
+    killed: u32,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
     /// What is known of its results, of a job that compares them.
@@ -170,6 +173,7 @@ impl Record {
         let results = self.question.as_ref().map_or(0, |question| question.ballot.votes().len());
         match self.after {
             (number, true) => StartReason::Retry(number),
+            (number, false) if number > 0 && number == self.killed => StartReason::NextLimit(number),
             _ if results > 0 => StartReason::AnotherResult(u32::try_from(results).unwrap_or(u32::MAX)),
             (number, false) => StartReason::Requeued(number),
         }
@@ -210,8 +214,10 @@ impl Job {
 
     /// The longest that a new attempt at this task may run on a host of this speed.
     pub(crate) fn limit(&self, index: u32, speed: Speed) -> Option<Span> {
-        let killed_s = self.records.get(&index).map_or(0.0, |record| record.killed_s);
-        self.policy.limits.limit(&self.rules, &self.lessons, killed_s, speed)
+        if matches!(self.policy.limits, Limits::Learned(_)) && self.promise.is_none() {
+            return self.rules.timeout;
+        }
+        self.policy.limits.limit(&self.rules, &self.lessons, self.killed_s(index), speed)
     }
 
     /// Whether an attempt that was killed at this limit had it from the policy, and not from the job.
@@ -219,22 +225,30 @@ impl Job {
         self.policy.limits.learns() && self.rules.timeout != Some(limit)
     }
 
-    /// An attempt at this task ended by itself on a host of this speed, or at a limit.
-    pub(crate) fn learn(&mut self, index: u32, outcome: &Outcome, ran: Span, speed: Speed) {
-        let answer = self.policy.limits;
-        if !answer.learns() || self.rules.checkpoint {
+    /// The work after which an attempt at this task was killed at a learned limit; 0 where none was.
+    pub(crate) fn killed_s(&self, index: u32) -> f64 {
+        self.records.get(&index).map_or(0.0, |record| record.killed_s)
+    }
+
+    /// What the end of an attempt on a host of this speed says of its task's run time, if anything.
+    pub(crate) fn run(&self, outcome: &Outcome, ran: Span, speed: Speed) -> Option<Run> {
+        match outcome {
+            _ if self.rules.checkpoint => None,
+            Outcome::Succeeded => Some(Run::done(ran.secs() * speed.factor())),
+            Outcome::TimedOut(limit) => Some(Run::cut(limit.secs() * speed.factor())),
+            _ => None,
+        }
+    }
+
+    /// An attempt at its task took so long, or was killed then by a learned limit, where small work has this rate now.
+    pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: f64) {
+        let (answer, index) = (self.policy.limits, attempt.task.index);
+        if !answer.learns() {
             return;
         }
-        match outcome {
-            Outcome::Succeeded => self.lessons.observe(Run::done(ran.secs() * speed.factor()), answer),
-            Outcome::TimedOut(limit) => {
-                let work_s = limit.secs() * speed.factor();
-                self.lessons.observe(Run::cut(work_s), answer);
-                if let Some(record) = self.records.at_mut(&index) {
-                    record.killed_s = record.killed_s.max(work_s);
-                }
-            }
-            _ => {}
+        self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work));
+        if let Some(record) = self.records.at_mut(&index).filter(|record| !run.done && run.time > record.killed_s) {
+            (record.killed_s, record.killed) = (run.time, attempt.number);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What happens when jobs come, are cancelled, retried and forgotten.
 
 use common::attempt::Phase;
-use common::{IdSet, JobId, Time};
+use common::{HostId, IdSet, JobId, Time};
 
 use crate::effect::{CancelReason, Effect, Refused};
 use crate::event::{Bag, Progress, Tried};
@@ -47,10 +47,11 @@ impl Scheduler {
     /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
     fn draw_up(&self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
+        let lessons = self.past_lessons(&bag, policy.limits);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
-        (job.stack, job.promise) = (stack, promise);
+        (job.stack, job.promise, job.lessons) = (stack, promise, lessons);
         job
     }
 
@@ -114,6 +115,11 @@ impl Scheduler {
             self.watch(host_id);
         }
         record.remember_lost(id, tried);
+        if job.policy.limits.learns() {
+            let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
+            let outlived = tried.outlived.iter().filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));
+            record.killed_s = outlived.fold(0.0, f64::max);
+        }
         if record.live.is_empty() {
             job.requeued.insert(tried.task);
         }

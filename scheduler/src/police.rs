@@ -80,9 +80,10 @@ impl Scheduler {
             for copy in job.records.values().flat_map(|record| record.live.iter()) {
                 let load =
                     self.hosts.table.get(&copy.host).and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-                let (Some((host, load)), Some(estimate)) = (load, job.estimate(copy.attempt.task.index)) else {
-                    continue;
-                };
+                let index = copy.attempt.task.index;
+                // Its limit is reserved for it, and kills it in any case.
+                let estimate = job.estimate(index).filter(|_| job.reserved(index).is_none());
+                let (Some((host, load)), Some(estimate)) = (load, estimate) else { continue };
                 let elapsed = elapsed_s(host, load, self.settings.start_cost, now);
                 if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
                     let (host, attempt, elapsed) = (copy.host, copy.attempt, Span::from_secs_f64(elapsed));

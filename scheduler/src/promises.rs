@@ -17,9 +17,12 @@ use crate::event::Bag;
 use crate::experience::Stage;
 use crate::host::{Host, Load};
 use crate::job::Job;
+use crate::lessons::Lessons;
 use crate::policy::Policy;
 use crate::policy::admission::{Reckoning, Stacking};
 use crate::policy::catalogue::policy;
+use crate::reservation::Sequence;
+use crate::reserve::{at_most, most_second, spares, spread};
 use crate::scheduler::Scheduler;
 use crate::stack::Stack;
 
@@ -63,6 +66,8 @@ pub(crate) struct Reckoner<'a> {
     /// When what should have ended already is taken to end.
     soonest: Time,
     stretch: f64,
+    /// Whether attempts that tasks should need beside their first one are on the calendar.
+    spares: bool,
 }
 
 impl Scheduler {
@@ -97,7 +102,7 @@ impl Scheduler {
         let reckoning = policy.admission.reckoning().ok_or_else(|| Refused::NoPromises(policy.name.to_owned()))?;
         policy.admission.admit(policy.name, bag)?;
         let reckoner = self.reckoner(reckoning, now.max(self.now));
-        let draft = reckoner.draft(bag)?;
+        let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
         let mut calendar = reckoner.occupied(&BTreeSet::new());
         let mut entry = |(task, work): (u32, Span)| {
             let found = calendar.stack(work, self.settings.start_cost, bag.rules.needs).ok_or(Refused::NoHost)?;
@@ -108,7 +113,7 @@ impl Scheduler {
 
     pub(crate) fn reckoner(&self, reckoning: Reckoning, now: Time) -> Reckoner<'_> {
         let stretch = if reckoning.inflated { self.foresight.curves().stretch } else { 1.0 };
-        Reckoner { scheduler: self, reckoning, now, soonest: now, stretch }
+        Reckoner { scheduler: self, reckoning, now, soonest: now, stretch, spares: true }
     }
 
     /// What a bag that makes sense is told if these attempts are killed; nothing where it has no deadline.
@@ -123,12 +128,14 @@ impl Scheduler {
             return Ok(None);
         };
         let reckoner = self.reckoner(reckoning, now);
-        let draft = reckoner.draft(bag)?;
+        let lessons = self.past_lessons(bag, policy.limits);
+        let draft = reckoner.draft(bag, &lessons)?;
         let occupied = reckoner.occupied(without);
         let needs = bag.rules.needs;
         let finish = reckoner.finish(&occupied, draft.iter().copied(), needs).ok_or(Refused::NoHost)?;
         let offer = |finish, probation| {
-            let probability = self.probability(policy.name, finish, deadline, now);
+            let suffices = reckoner.suffices(bag, &lessons, &draft, (&occupied, deadline));
+            let probability = suffices * self.probability(policy.name, finish, deadline, now);
             Ok(Some(Offer { finish, probability, probation }))
         };
         if finish <= deadline {
@@ -151,7 +158,8 @@ impl Scheduler {
         kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
     }
 
-    /// When a promised job's last task should be done: what of it runs, and what waits behind what is before it.
+    /// When a promised job's last task should be done: what of it runs, and what waits behind what is before it. None
+    /// where no host takes work that would do for all that waits.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
@@ -162,13 +170,15 @@ impl Scheduler {
         });
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        reckoner.stack_line(&mut calendar, |of, _, entry| {
+        let mut placed = 0;
+        reckoner.stack_line(&mut calendar, |of, task, entry| {
             if of.rank.job == id {
                 last = last.max(entry.finish);
+                placed += u64::from(task.is_some());
             }
             of.rank <= job.rank
         });
-        Some(last)
+        (placed == job.waiting()).then_some(last)
     }
 
     /// Which promised tasks start now, and where. A slot that the calendar has for a task later stays free for it only if
@@ -183,11 +193,13 @@ impl Scheduler {
         let mut reckoner = self.reckoner(reckoning, self.now);
         // Between a slot that is free and one that should be, the former.
         reckoner.soonest = self.now + Span(1);
+        // What may never be needed holds up nobody.
+        reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
         let mut starts = Vec::new();
         let mut idle = calendar.idle;
         reckoner.stack_line(&mut calendar, |job, index, entry| {
-            if entry.now {
+            if let (true, Some(index)) = (entry.now, index) {
                 idle -= 1;
                 starts.push((job.rank.job, index, entry.host));
             }
@@ -236,8 +248,10 @@ impl<'a> Reckoner<'a> {
     /// What a waiting task of the job should take.
     fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
         let estimate = job.estimate(index);
-        let known = source.and_then(|source| source.corrected(estimate)).or(estimate);
-        known.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)))
+        let corrected = || source.and_then(|source| source.corrected(estimate)).or(estimate);
+        job.reserved(index)
+            .or_else(corrected)
+            .unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)))
     }
 
     /// When a live attempt should end.
@@ -246,7 +260,8 @@ impl<'a> Reckoner<'a> {
         let (rate, start_cost) = (self.rate(host), self.scheduler.settings.start_cost);
         let estimate = job.estimate(attempt.task.index);
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
-        let known = self.source(&job.stack).and_then(|source| source.given(estimate, done)).or(estimate);
+        let given = || self.source(&job.stack).and_then(|source| source.given(estimate, done)).or(estimate);
+        let known = job.reserved(attempt.task.index).or_else(given);
         let measured = || job.task_work_s().map(Span::from_secs_f64).filter(|work| *work > done);
         let work = known.or_else(measured).unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
         let end = if self.reckoning.inflated {
@@ -282,8 +297,9 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// Puts what waits and was promised on the calendar, until `each` has seen enough.
-    fn stack_line(&self, calendar: &mut Calendar, mut each: impl FnMut(&Job, u32, Entry) -> bool) {
+    /// Puts what waits and was promised on the calendar, until `each` has seen enough. No task is named for an attempt that
+    /// some task should need beside its first one.
+    fn stack_line(&self, calendar: &mut Calendar, mut each: impl FnMut(&Job, Option<u32>, Entry) -> bool) {
         let scheduler = self.scheduler;
         for rank in scheduler.jobs.lines.waiting.iter().take_while(|rank| rank.promised()) {
             let Some(job) = scheduler.jobs.table.get(&rank.job) else { continue };
@@ -291,7 +307,14 @@ impl<'a> Reckoner<'a> {
             for index in job.in_order() {
                 let work = self.work(job, source, index);
                 let Some(entry) = calendar.stack(work, scheduler.settings.start_cost, job.rules.needs) else { break };
-                if !each(job, index, entry) {
+                if !each(job, Some(index), entry) {
+                    return;
+                }
+            }
+            let spares = if self.spares { job.spares() } else { Vec::new() };
+            for work in spares {
+                let Some(entry) = calendar.stack(work, scheduler.settings.start_cost, job.rules.needs) else { break };
+                if !each(job, None, entry) {
                     return;
                 }
             }
@@ -312,9 +335,15 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// The bag's tasks with what each should take, in the order of the calendar.
-    fn draft(&self, bag: &Bag) -> Result<Draft, Refused> {
+    /// The bag's tasks with what each should take, in the order of the calendar; with learned limits, what is reserved for
+    /// each, and then for the attempts that some should need beside the first one.
+    fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<Draft, Refused> {
         let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
+        if let Some((sequence, first)) = lessons.sequence().zip(lessons.limit_s(0.0)) {
+            let tasks: Vec<u32> = stack.sorted(&bag.tasks).collect();
+            let spares = spread(&tasks, &spares(sequence, tasks.len() as u64));
+            return Ok(tasks.into_iter().map(|task| (task, Span::from_secs_f64(first))).chain(spares).collect());
+        }
         let source = self.source(&stack);
         let work = |index: u32| {
             let estimate = stack.estimate(index).or(bag.rules.estimate);
@@ -322,6 +351,21 @@ impl<'a> Reckoner<'a> {
             work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
         };
         stack.sorted(&bag.tasks).map(work).collect()
+    }
+
+    /// The probability that no more tasks are killed at their first limit than can be tried again by the deadline; 1 where
+    /// there are no learned limits.
+    fn suffices(&self, bag: &Bag, lessons: &Lessons, draft: &Draft, (occupied, deadline): (&Calendar, Time)) -> f64 {
+        let Some(Sequence { limits, done, .. }) = lessons.sequence() else { return 1.0 };
+        let (Some(second), Some(first)) = (limits.get(1), done.first()) else { return 1.0 };
+        let tasks = bag.tasks.len();
+        let planned = draft.len().saturating_sub(tasks as usize);
+        let most = most_second(tasks, planned, |number| {
+            let more = std::iter::repeat_n((0, Span::from_secs_f64(*second)), number.saturating_sub(planned));
+            let finish = self.finish(occupied, draft.iter().copied().chain(more), bag.rules.needs);
+            finish.is_some_and(|finish| finish <= deadline)
+        });
+        at_most(tasks, 1.0 - first, most)
     }
 
     /// When the last one of these tasks is done; none where no host will do.

@@ -1,5 +1,6 @@
 //! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
 
+pub(crate) mod account;
 pub(crate) mod job;
 pub(crate) mod predict;
 pub(crate) mod research;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use account::AccountArgs;
 pub(crate) use job::{JobCommand, TaskCommand};
 pub(crate) use serve::{Enrol, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand};
 pub(crate) use submit::SubmitArgs;
@@ -129,6 +131,9 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Look at hosts, and take them out of service
     #[command(subcommand)]
     Host(HostCommand),
+    /// A user's account: how good estimates were
+    #[command(after_help = account::EXAMPLES)]
+    Account(AccountArgs),
     /// The catalogue of scheduling policies
     #[command(subcommand)]
     Policy(PolicyCommand),

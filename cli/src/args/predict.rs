@@ -21,6 +21,41 @@ pub(crate) enum PredictCommand {
     /// For how many hosts a job should hold out that can run on more or fewer
     #[command(after_help = WIDTH)]
     Width(WidthArgs),
+    /// Whether an attempt beyond its estimate would be killed to make room, under each rule of policing
+    #[command(after_help = "\
+Example:
+  deskgrid predict kill --est 60 --elapsed 75
+Times in seconds, or any other unit for both. Attempts are killed only when a bag with a deadline arrives.")]
+    Kill(KillArgs),
+    /// Where the calendar of deadlines has the tasks of a new bag, and the earliest deadline that it could be promised
+    #[command(after_help = "\
+Example:
+  deskgrid predict calendar --state calendar.json
+with, for example (times in seconds):
+  { \"now\": 10, \"hosts\": 2, \"running_start_est\": [[0, 5], [0, 8]], \"waiting_est\": [7], \"new_est\": [1, 1, 12] }")]
+    Calendar(CalendarArgs),
+}
+
+/// `deskgrid predict kill`.
+#[derive(Debug, Args)]
+pub(crate) struct KillArgs {
+    /// What was estimated
+    #[arg(long, value_name = "S")]
+    pub est: f64,
+    /// What has passed
+    #[arg(long, value_name = "S")]
+    pub elapsed: f64,
+    /// By which part of the estimate it may be exceeded under the rule with a grace
+    #[arg(long, value_name = "PART", default_value_t = 0.5)]
+    pub grace: f64,
+}
+
+/// `deskgrid predict calendar`.
+#[derive(Debug, Args)]
+pub(crate) struct CalendarArgs {
+    /// A file with what runs and waits, and the new bag, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
 }
 
 /// Examples of `deskgrid predict limits`.

@@ -29,6 +29,8 @@ Examples:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}
   A bag that is of use only if it is done in two hours; ask first, submit nothing:
     deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
+  The same with limits that past runs of ./simulate teach, for run times that are a matter of chance:
+    deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -95,8 +97,9 @@ pub(crate) struct JobArgs {
     /// How many executions of a task may be lost with their hosts before it counts as failed [default: 10]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_losses: Option<u32>,
-    /// The longest that one attempt may run, suspensions not counted
-    #[arg(long, value_name = "DUR", help_heading = "Rules")]
+    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline: what past runs of the program
+    /// teach, killed then and tried again with more
+    #[arg(long, value_name = "DUR|auto", help_heading = "Rules")]
     pub timeout: Option<Limit>,
     /// Cancel the rest once more tasks than this have failed
     #[arg(long, value_name = "N", help_heading = "Rules")]

@@ -13,10 +13,15 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 pub(crate) struct Dur(pub Duration);
 
-/// A time limit: a duration; `auto` is kept for later.
+/// A time limit: a duration, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Limit(pub Duration);
+pub(crate) enum Limit {
+    /// This.
+    Fixed(Duration),
+    /// Whatever past runs teach, where limits pay.
+    Auto,
+}
 
 /// Task indices such as `1-100`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -144,10 +149,14 @@ impl FromStr for Limit {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         if s.trim() == "auto" {
-            return Err("`auto` does not exist yet: give a duration such as 10m".to_owned());
+            return Ok(Limit::Auto);
         }
-        let Dur(limit) = s.parse()?;
-        if limit.is_zero() { Err("a time limit must be longer than nothing".to_owned()) } else { Ok(Limit(limit)) }
+        let Dur(limit) = s.parse().map_err(|error| format!("{error}, or `auto`"))?;
+        if limit.is_zero() {
+            Err("a time limit must be longer than nothing".to_owned())
+        } else {
+            Ok(Limit::Fixed(limit))
+        }
     }
 }
 

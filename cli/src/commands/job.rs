@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, Forecast, JobState, JobView};
+use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, Time};
 use link::client::unexpected;
@@ -136,6 +136,32 @@ fn show(context: &Context, jobs: &Jobs, found: &[JobView], text: impl FnOnce() -
     }
 }
 
+/// So many limits are shown; the rest is hardly ever needed.
+const SHOWN_LIMITS: usize = 6;
+
+/// `limits 10.8s, 13.4s, ...; first succeeds with 92 %`, or why there are none.
+pub(super) fn limits_in_words(view: &LimitsView) -> String {
+    let Some(first) = view.done.first() else {
+        return format!("no limits: {}", view.why.as_deref().unwrap_or("nothing is known"));
+    };
+    let mut limits: Vec<String> = view.limits.iter().take(SHOWN_LIMITS).map(ToString::to_string).collect();
+    if view.limits.len() > SHOWN_LIMITS {
+        limits.push("...".to_owned());
+    }
+    let killed = if view.killed > 0 { format!(" ({} of them killed)", view.killed) } else { String::new() };
+    let learned = format!("learned from {} runs{killed}", view.runs);
+    format!("limits {}; first succeeds with {:.0} %; {learned}, on a host of speed 1", limits.join(", "), 100.0 * first)
+}
+
+/// Of a job with a deadline: the deadline, what was promised, and what becomes of it.
+fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
+    let Some(view) = &job.promise else { return [None, None, None] };
+    let time = |time: Time| format!("{} ({})", when::relative(time, now), when::iso(time));
+    let why = if view.probation { ", on probation" } else { "" };
+    let promised = format!("{}, with a probability of {:.0} %{why}", time(view.finish), 100.0 * view.probability);
+    [Some(time(view.deadline)), Some(promised), Some(format!("{}: {}", view.state, view.why))]
+}
+
 fn describe(job: &JobView) -> String {
     let now = when::now();
     let time = |time: common::Time| format!("{} ({})", when::relative(time, now), when::iso(time));
@@ -149,6 +175,7 @@ fn describe(job: &JobView) -> String {
         ("cancelled", tasks.cancelled),
     ];
     let counts: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")).collect();
+    let [deadline, promised, standing] = promise(job, now);
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
         ("state", Some(job.state.to_string())),
@@ -163,6 +190,10 @@ fn describe(job: &JobView) -> String {
         ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
         ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
         ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
+        ("deadline", deadline),
+        ("promised finish", promised),
+        ("promise", standing),
+        ("time limits", job.limits.as_ref().map(limits_in_words)),
     ])
 }
 

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod account;
 mod cat;
 mod doctor;
 mod fetch;
@@ -109,6 +110,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Job(command) => job::run(context, command).await,
         Command::Task(command) => task::run(context, command).await,
         Command::Host(command) => host::run(context, command).await,
+        Command::Account(args) => account::run(context, args).await,
         Command::Policy(command) => policy::run(context, command),
         Command::Predict(command) => predict::run(context, &command),
         Command::Simulate(args) => simulate::run(context, &args),

@@ -2,6 +2,7 @@
 //! not here: the dynamic programmes.
 
 mod accuracy;
+mod calendar;
 mod wait;
 
 use std::path::Path;
@@ -47,10 +48,13 @@ struct RunsJson {
 #[derive(Serialize)]
 struct SequenceJson {
     algorithm: &'static str,
-    limits: Vec<f64>,
-    points: Vec<usize>,
+    /// The limits, and their places among the points.
+    sequence: Vec<f64>,
+    indices: Vec<usize>,
     /// The probability that an attempt with this limit, or an earlier one, is done.
     done: Vec<f64>,
+    /// The same of the first limit.
+    p_first: f64,
     expected_cost: f64,
 }
 
@@ -58,7 +62,8 @@ impl SequenceJson {
     fn of(sequence: Sequence, zeta: f64) -> Self {
         let algorithm = if zeta > 0.0 { "ATOptimal" } else { "TOptimal" };
         let Sequence { cost, points, limits, done } = sequence;
-        SequenceJson { algorithm, limits, points, done, expected_cost: cost }
+        let p_first = done.first().copied().unwrap_or(0.0);
+        SequenceJson { algorithm, sequence: limits, indices: points, done, p_first, expected_cost: cost }
     }
 }
 
@@ -66,6 +71,8 @@ impl SequenceJson {
 pub(super) fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
     match command {
         PredictCommand::Limits(args) => limits(context, args),
+        PredictCommand::Kill(args) => calendar::kill(context, args),
+        PredictCommand::Calendar(args) => calendar::calendar(context, &args.state),
         PredictCommand::Accuracy(args) => accuracy::run(context, args),
         PredictCommand::Wait(args) => wait::wait(context, args),
         PredictCommand::Width(args) => wait::width(context, args),
@@ -82,7 +89,7 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
         }
     };
     let text = || text(&answer, context.out.color());
-    let ids = || answer.sequence.limits.iter().map(f64::to_string).collect();
+    let ids = || answer.sequence.sequence.iter().map(f64::to_string).collect();
     context.out.show(&answer, text, ids)?;
     Ok(Exit::Well)
 }
@@ -155,7 +162,7 @@ fn text(answer: &Answer, color: bool) -> String {
 
 fn one(sequence: &SequenceJson, color: bool) -> String {
     let mut rows = Rows::new(&["ATTEMPT", "LIMIT", "DONE BY THEN"], color);
-    for (number, (limit, done)) in sequence.limits.iter().zip(&sequence.done).enumerate() {
+    for (number, (limit, done)) in sequence.sequence.iter().zip(&sequence.done).enumerate() {
         rows.add([(number + 1).to_string(), format!("{limit:.4}"), format!("{:.2} %", 100.0 * done)]);
     }
     format!("{}{}: expected cost {:.6}\n", rows.text("no limits"), sequence.algorithm, sequence.expected_cost)

@@ -1,20 +1,20 @@
 //! `deskgrid submit`.
 
-use common::view::{CounterView, Forecast, PromiseView, QualityView};
+use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView};
 use common::wire::client::Reply;
 use common::{JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{counted, wait_for};
+use super::job::{counted, limits_in_words, wait_for};
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Counter, Predicted, Promise, Submitted};
+use crate::output::json::{Counter, Limits, Predicted, Promise, Submitted};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
-use crate::submit::{Plan, plan, read_job_file};
+use crate::submit::{Plan, no_limits, plan, read_job_file};
 
 /// Plans, uploads, submits and, where asked, waits.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
@@ -27,9 +27,13 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let (name, tasks) = (plan.name().to_owned(), plan.tasks());
+    let no_limits = no_limits(&job).map(Limits::none);
     let answered = match submit(&session, &plan, id, args.dry_run).await {
         Ok(Err(counter)) => return refused(context, tasks, args.dry_run, &not_promised(&counter), Some(&counter)),
-        Ok(Ok(taken)) => Ok(taken),
+        Ok(Ok(mut taken)) => {
+            taken.document.limits = taken.document.limits.or(no_limits);
+            Ok(taken)
+        }
         Err(failure) => Err(failure),
     };
     match answered {
@@ -41,7 +45,9 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(Failure { hint, ..failure })
         }
         Err(failure) => Err(failure),
-        Ok(Taken { job: None, document, promise, .. }) => dry(context, &document, &name, promise.as_ref()),
+        Ok(Taken { job: None, document, promise, limits, .. }) => {
+            dry(context, &document, &name, promise.as_ref(), limits.as_ref())
+        }
         Ok(Taken { job: Some(job), document, .. }) if args.wait || args.progress => {
             if context.out.mode() == OutputMode::Cli {
                 note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
@@ -52,12 +58,13 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
             Ok(ended.exit())
         }
-        Ok(Taken { job: Some(job), document, forecast, promise }) => {
+        Ok(Taken { job: Some(job), document, forecast, promise, limits }) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
             let finish = forecast
                 .map_or_else(String::new, |f| format!("; to be finished {}", when::relative(f.finish, when::now())));
             let promised = promise.as_ref().map_or_else(String::new, promised);
-            let text = || format!("job {job}: {name}, {}{again}{finish}{promised}\n", counted(tasks));
+            let limits = limits.as_ref().map_or_else(String::new, |view| format!("{}\n", limits_in_words(view)));
+            let text = || format!("job {job}: {name}, {}{again}{finish}{promised}\n{limits}", counted(tasks));
             context.out.show(&document, text, || vec![job.to_string()])?;
             session.close().await;
             Ok(Exit::Well)
@@ -72,6 +79,7 @@ struct Taken {
     document: Submitted,
     forecast: Option<Forecast>,
     promise: Option<PromiseView>,
+    limits: Option<LimitsView>,
 }
 
 async fn submit(
@@ -80,8 +88,10 @@ async fn submit(
     id: RequestId,
     dry_run: bool,
 ) -> Result<Result<Taken, CounterView>, Failure> {
-    let (job, tasks, again, predicted, promise) = match send(session.client(), plan, id, dry_run).await? {
-        Reply::Submitted { job, tasks, again, predicted, promise } => (job, tasks, again, predicted, promise),
+    let ((job, tasks, again), (predicted, promise, limits)) = match send(session.client(), plan, id, dry_run).await? {
+        Reply::Submitted { job, tasks, again, predicted, promise, limits } => {
+            ((job, tasks, again), (predicted, promise, limits))
+        }
         Reply::NotPromised(counter) => return Ok(Err(*counter)),
         other => return Err(link::client::unexpected(Some(&other)).into()),
     };
@@ -94,17 +104,25 @@ async fn submit(
         refused_because: None,
         promise: promise.as_ref().map(Promise::from),
         counter: None,
+        limits: limits.as_ref().map(Limits::from),
         predicted: predicted.as_ref().map(Predicted::from),
         info: None,
     };
-    Ok(Ok(Taken { job, document, forecast: predicted, promise }))
+    Ok(Ok(Taken { job, document, forecast: predicted, promise, limits }))
 }
 
-fn dry(context: &Context, document: &Submitted, name: &str, promise: Option<&PromiseView>) -> Result<Exit, Failure> {
+fn dry(
+    context: &Context,
+    document: &Submitted,
+    name: &str,
+    promise: Option<&PromiseView>,
+    limits: Option<&LimitsView>,
+) -> Result<Exit, Failure> {
     let promised = promise.map_or_else(String::new, |view| {
         format!("; to be finished {}{}", when::relative(view.finish, when::now()), promised(view))
     });
-    let text = || format!("dry run: {name} would be submitted with {}{promised}\n", counted(document.tasks));
+    let limits = limits.map_or_else(String::new, |view| format!("{}\n", limits_in_words(view)));
+    let text = || format!("dry run: {name} would be submitted with {}{promised}\n{limits}", counted(document.tasks));
     context.out.show(document, text, Vec::new)?;
     Ok(Exit::Well)
 }
@@ -151,6 +169,7 @@ fn refused(
         refused_because: Some(counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone())),
         promise: None,
         counter: counter.map(Counter::from),
+        limits: None,
         predicted: None,
         info: None,
     };

@@ -286,6 +286,8 @@ mod tests {
             predicted: None,
             predicted_makespan: Some(Span::from_secs(18)),
             reason: None,
+            promise: None,
+            limits: None,
         };
         Report {
             picture: "p.png".into(),

@@ -2,13 +2,17 @@
 //!
 //! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
 
+mod promise;
+
 use common::checkpoint::Saved;
 use common::view::{
-    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, QualityView,
-    TaskCounts, TaskState, TaskView, TokenView,
+    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, TaskCounts,
+    TaskState, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
+
+pub(crate) use promise::{Account, Estimates, Limits, Quality, Standing};
 
 use super::when::iso;
 
@@ -33,6 +37,10 @@ pub(crate) struct Job {
     #[serde(flatten)]
     predicted: Predicted,
     predicted_makespan_s: Option<f64>,
+    #[serde(flatten)]
+    promise: Option<Standing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
 }
 
 /// Several jobs.
@@ -62,6 +70,8 @@ impl From<&JobView> for Job {
             makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
             predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
+            promise: view.promise.as_ref().map(Standing::from),
+            limits: view.limits.as_ref().map(Limits::from),
         }
     }
 }
@@ -135,6 +145,9 @@ pub(crate) struct Submitted {
     /// What could be promised instead.
     #[serde(flatten)]
     pub counter: Option<Counter>,
+    /// The limits of its attempts, where they are learned; or why there are none, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// When it is expected to be finished.
     #[serde(flatten)]
     pub predicted: Option<Predicted>,
@@ -151,25 +164,13 @@ pub(crate) struct Promise {
     probability: f64,
     probation: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    estimates: Option<Estimates>,
-}
-
-/// How good the user's estimates were.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Estimates {
-    tasks: u64,
-    ratio: f64,
-    ratio_low: f64,
-    ratio_high: f64,
-    qoe: f64,
+    estimates: Option<Quality>,
 }
 
 impl From<&PromiseView> for Promise {
     fn from(view: &PromiseView) -> Self {
         let (deadline, promised_finish) = (iso(view.deadline), iso(view.finish));
-        let estimates = view.estimates.map(|QualityView { tasks, ratio: (ratio, ratio_low, ratio_high), qoe }| {
-            Estimates { tasks, ratio, ratio_low, ratio_high, qoe }
-        });
+        let estimates = view.estimates.map(Quality::from);
         Promise { deadline, promised_finish, probability: view.probability, probation: view.probation, estimates }
     }
 }
@@ -482,7 +483,7 @@ mod tests {
     use common::content::BlobHash;
     use common::host::{Confinement, HostFacts};
     use common::token::Role;
-    use common::view::{AttemptState, HostState, JobState};
+    use common::view::{AttemptState, HostState, JobState, PromiseState, PromiseStatus};
     use common::{AttemptId, HostId, Incarnation, Span, Speed, TaskId};
 
     const START: Time = Time(1_700_000_000_000_000);
@@ -504,6 +505,8 @@ mod tests {
             predicted: None,
             predicted_makespan: Some(Span::from_secs(2)),
             reason: None,
+            promise: None,
+            limits: None,
         }
     }
 
@@ -518,6 +521,22 @@ mod tests {
             r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_low":null,"predicted_high":null,"predicted_makespan_s":2.0}"#
         );
         assert!(document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#));
+    }
+
+    #[test]
+    fn a_job_with_a_deadline_tells_what_becomes_of_it() {
+        let promise = PromiseStatus {
+            made: START,
+            deadline: START + Span::from_secs(9),
+            finish: START + Span::from_secs(5),
+            probability: 0.9,
+            probation: false,
+            state: PromiseState::Kept,
+            why: "done 6s before its deadline".into(),
+        };
+        let text = document(&Job::from(&JobView { promise: Some(promise), ..job() }));
+        let end = r#""deadline":"2023-11-14T22:13:29.000000Z","promised_finish":"2023-11-14T22:13:25.000000Z","promise_made":"2023-11-14T22:13:20.000000Z","probability":0.9,"probation":false,"promise":"kept","promise_why":"done 6s before its deadline"}"#;
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
@@ -603,6 +622,7 @@ mod tests {
             refused_because: None,
             promise: None,
             counter: None,
+            limits: None,
             predicted: None,
             info: None,
         };

@@ -12,7 +12,7 @@ pub(crate) mod send;
 
 pub(crate) use error::BuildError;
 pub(crate) use jobfile::read as read_job_file;
-pub(crate) use plan::{Plan, plan};
+pub(crate) use plan::{Plan, no_limits, plan};
 pub(crate) use policy::{known as known_policy, nearest};
 
 /// Whether these bytes are a job file.

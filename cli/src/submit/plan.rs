@@ -14,7 +14,7 @@ use common::{IdSet, TaskSet};
 use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
-use crate::args::value::Dur;
+use crate::args::value::{Dur, Limit};
 use crate::output::when;
 
 /// A job that makes sense, as far as can be said without the master.
@@ -149,10 +149,15 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
+    let learned = args.timeout == Some(Limit::Auto) && args.deadline.is_some();
+    let policy = if learned { policy::with_learned_limits(policy) } else { policy };
     Ok(Rules {
         retries: args.retries.unwrap_or(0),
         max_losses: args.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
-        timeout: args.timeout.map(|limit| limit.0.into()),
+        timeout: match args.timeout {
+            Some(Limit::Fixed(limit)) => Some(limit.into()),
+            Some(Limit::Auto) | None => None,
+        },
         max_fails: args.max_fails,
         priority: args.priority.unwrap_or(0),
         policy,
@@ -168,6 +173,16 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     })
 }
 
+/// Why `--timeout auto` sets no limits, if it does not.
+pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
+    let learns = || args.policy.as_deref().is_some_and(policy::learns_limits);
+    let none = args.timeout == Some(Limit::Auto) && args.deadline.is_none() && !learns();
+    none.then_some(
+        "--timeout auto sets no limits here: they pay only where time is reserved (--deadline); elsewhere a host is given \
+         back when its task ends, and what takes long is copied instead",
+    )
+}
+
 /// The program's file name.
 fn default_name(command: &[String]) -> String {
     let program = command.first().map_or("noop", String::as_str);
@@ -177,8 +192,8 @@ fn default_name(command: &[String]) -> String {
 }
 
 fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
-    let Some(program) = args.command.first().filter(|_| !args.noop) else { return Vec::new() };
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = no_limits(args).map(str::to_owned).into_iter().collect();
+    let Some(program) = args.command.first().filter(|_| !args.noop) else { return notes };
     if args.compare.is_some_and(|how| how.0 == Compare::Program) {
         notes.push("its results wait until you say which agree: deskgrid job judge JOB -- CMD".to_owned());
     }

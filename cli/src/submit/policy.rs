@@ -18,6 +18,19 @@ pub(crate) fn known(given: &str) -> Result<String, BuildError> {
     }
 }
 
+/// The same policy with limits that past runs teach, where it can have them and says nothing else of limits.
+pub(crate) fn with_learned_limits(policy: String) -> String {
+    let says = policy.split(':').skip(1).any(|parameter| parameter.starts_with("limits="));
+    let can = scheduler::policy::parse(&policy)
+        .is_ok_and(|row| row.parameters.iter().any(|parameter| parameter.name == "limits"));
+    if can && !says { format!("{policy}:limits=learned") } else { policy }
+}
+
+/// Whether a policy learns limits from a job's own runs.
+pub(crate) fn learns_limits(policy: &str) -> bool {
+    scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())
+}
+
 /// The name that was probably meant.
 pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
     let given = given.to_uppercase();
@@ -36,6 +49,17 @@ mod tests {
         assert!(matches!(known("PRI-CR:wait=60"), Err(BuildError::PolicyParameter(_))));
         assert!(matches!(known("pred"), Err(BuildError::ManyRanks("PRED"))));
         assert!(matches!(known("PRI_CR:wait=60"), Err(BuildError::Policy { near: Some(_), .. })));
+    }
+
+    #[test]
+    fn limits_are_learned_where_a_policy_can() {
+        let with = |policy: &str| with_learned_limits(policy.to_owned());
+        assert_eq!(with("PROMISE"), "PROMISE:limits=learned");
+        assert_eq!(with("CALENDAR:policing=hard"), "CALENDAR:policing=hard:limits=learned");
+        for policy in ["PROMISE:limits=given", "FCFS", "TOPTIMAL"] {
+            assert_eq!(with(policy), policy);
+        }
+        assert!(learns_limits("TOPTIMAL") && learns_limits("PROMISE:limits=learned") && !learns_limits("PROMISE"));
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
-    AvailabilityView, CounterView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, PromiseView,
-    TaskState, TaskView, TokenView, Undecided,
+    AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState, JobView, LimitsView,
+    OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided,
 };
 
 /// What a client asks for.
@@ -193,6 +193,12 @@ pub enum Request {
         /// So many at most.
         most: u32,
     },
+    /// How good estimates were: the user's own, or for an admin those of this user or of all. Answered by
+    /// [`Reply::Estimates`].
+    Estimates {
+        /// Only those of this user.
+        user: Option<String>,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -234,6 +240,8 @@ pub enum Reply {
         predicted: Option<Forecast>,
         /// What it is promised, where it has a deadline.
         promise: Option<PromiseView>,
+        /// The limits of its attempts, where they are learned.
+        limits: Option<LimitsView>,
     },
     /// Some of the jobs; more may follow.
     Jobs(Vec<JobView>),
@@ -261,6 +269,8 @@ pub enum Reply {
     Audit(Vec<AuditView>),
     /// The job's deadline cannot be promised; nothing was submitted.
     NotPromised(Box<CounterView>),
+    /// How good estimates were; more may follow.
+    Estimates(Vec<EstimatesView>),
 }
 
 /// How people may name a host: its name, or `host-N`.

@@ -10,7 +10,7 @@ use super::assign::assignment;
 use super::{Core, HostMail};
 use crate::store::{NewAttempt, StoreError};
 
-/// What an attempt that ended for this reason is from then on.
+/// What an attempt that ended for this reason is from then on, if no limit was learned for it.
 fn end_state(why: &EndReason) -> AttemptState {
     match why {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
@@ -33,9 +33,7 @@ impl Core {
     pub(super) fn apply(&mut self, effect: Effect) -> Result<(), StoreError> {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
-            Effect::Promised { job, offer } => {
-                tracing::info!(%job, finish = offer.finish.secs(), probability = offer.probability, "promised");
-            }
+            Effect::Promised { job, offer } => return self.on_promised(job, offer),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
             Effect::Start { host, attempt, limit, report_every, why } => {
                 return self.on_start(host, attempt, (limit, report_every), &why);
@@ -68,7 +66,9 @@ impl Core {
         why: &StartReason,
     ) -> Result<(), StoreError> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        let why = why.to_string();
+        let learned = limit.filter(|limit| self.learned_limit(attempt.task.job, *limit));
+        let why =
+            learned.map_or_else(|| why.to_string(), |limit| format!("{why}; killed if it takes longer than {limit}"));
         tracing::debug!(%attempt, %host, why, "start");
         self.store.add_attempt(&NewAttempt { attempt, host, duplicate, now: self.now, why: &why })?;
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
@@ -93,22 +93,34 @@ impl Core {
         if first { self.write_job(attempt.task.job, JobState::Running, None) } else { Ok(()) }
     }
 
+    /// What an attempt that ended for this reason is from then on. At a learned limit it did as was wanted.
+    fn state_after(&self, attempt: AttemptId, why: &EndReason) -> AttemptState {
+        match why {
+            EndReason::Delivered(Outcome::TimedOut(limit)) if self.learned_limit(attempt.task.job, *limit) => {
+                AttemptState::Killed
+            }
+            why => end_state(why),
+        }
+    }
+
     fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {
-        let state = end_state(why);
+        let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
         if state == AttemptState::Lost {
             tracing::info!(%attempt, %host, %why, "lost");
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
             self.count_host(host, 0, 1)?;
         }
-        self.store.attempt_ended(attempt, state, self.now, &why.to_string())
+        self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+        if matches!(why, EndReason::Policed { .. }) { self.tell_policed(attempt, why) } else { Ok(()) }
     }
 
     fn on_acknowledge(&mut self, host: HostId, attempt: AttemptId, verdict: Verdict) -> Result<(), StoreError> {
         if let Some((completion, ended)) = self.delivered.take() {
             if verdict == Verdict::Taken {
                 // Also of an attempt that had been given up as lost, and whose late result counts.
-                let (state, why) = (end_state(&EndReason::Delivered(completion.outcome.clone())), &completion.outcome);
+                let ended_by_itself = EndReason::Delivered(completion.outcome.clone());
+                let (state, why) = (self.state_after(attempt, &ended_by_itself), &completion.outcome);
                 self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
                 self.store.attempt_result(&completion, ended)?;
                 if why.success() {
@@ -160,6 +172,7 @@ impl Core {
         self.leaving.push(job);
         self.undecided.retain(|attempt, _| attempt.task.job != job);
         (self.changed.0, self.settled.0) = (true, true);
+        self.experience_gained();
         Ok(())
     }
 

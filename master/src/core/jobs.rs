@@ -9,18 +9,16 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::Work;
 use common::view::{
-    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, PromiseView, QualityView, TaskCounts,
-    TaskState,
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView, TaskCounts, TaskState,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
-use scheduler::effect::{Offer, Refused};
-use scheduler::estimates::{Estimator, Quality};
+use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
-use crate::store::{JobRow, NewJob, Requested, StoreError};
+use crate::store::{JobRow, NewJob, Promised, Requested, StoreError};
 
 /// A job that is not settled.
 pub(super) struct Job {
@@ -32,6 +30,8 @@ pub(super) struct Job {
     submitted: Time,
     started: Option<Time>,
     predicted_makespan: Option<Span>,
+    /// What it was promised, if anything.
+    pub(super) promised: Option<Promised>,
 }
 
 /// The answer to a submission.
@@ -44,6 +44,8 @@ pub(crate) struct Submitted {
     pub(crate) predicted: Option<Forecast>,
     /// What it is promised, where it has a deadline; or why it is not taken, and what would be.
     pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
+    /// The limits of its attempts, where they are learned.
+    pub(crate) limits: Option<LimitsView>,
 }
 
 /// A submission that was not taken.
@@ -119,7 +121,13 @@ impl Core {
                 let what = format!("request {request} was used by somebody else");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
             } else if before == body_hash {
-                Ok(Submitted { job: Some(job), again: true, predicted: self.forecast(job), promise: Ok(None) })
+                Ok(Submitted {
+                    job: Some(job),
+                    again: true,
+                    predicted: self.forecast(job),
+                    promise: Ok(None),
+                    limits: self.limits(job),
+                })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
                 Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
@@ -132,9 +140,9 @@ impl Core {
             return Ok(Err(refusal));
         }
         let bag = bag(&spec, user, self.now);
-        let promise = self.promise(&bag);
+        let (promise, limits) = (self.promise(&bag), self.limits_of(&bag));
         if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise }));
+            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
@@ -144,31 +152,7 @@ impl Core {
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise }))
-    }
-
-    /// How good somebody's estimates were.
-    fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
-        let Quality { tasks, ratio, qoe } = self.scheduler.estimates().source(estimator)?.quality();
-        Some(QualityView { tasks, ratio: ratio?, qoe: qoe? })
-    }
-
-    /// What the bag will be promised when it is submitted now, if it has a deadline.
-    fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
-        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
-        let estimates = self.quality(&bag.terms.estimator);
-        let view = |offer: Offer| {
-            let Offer { finish, probability, probation } = offer;
-            PromiseView { deadline, finish, probability, probation, estimates }
-        };
-        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
-            let why = refused.to_string();
-            let (earliest, fits) = match refused {
-                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
-                _ => (None, IdSet::new()),
-            };
-            Box::new(CounterView { why, earliest, fits })
-        })
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise, limits }))
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.
@@ -224,7 +208,11 @@ impl Core {
         }
         self.tell_standings()?;
         for restored in self.store.restore_jobs()? {
+            let (job, reason) = (restored.view.job, restored.view.reason.clone());
             self.bring_back(restored)?;
+            if let Some(job) = self.jobs.get_mut(&job) {
+                job.reason = reason;
+            }
         }
         Ok(())
     }
@@ -232,10 +220,14 @@ impl Core {
     fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let bag = bag(&restored.spec, &view.user, view.submitted);
+        let mut bag = bag(&restored.spec, &view.user, view.submitted);
+        if restored.promised.as_ref().is_some_and(|promised| promised.withdrawn) {
+            bag.terms.deadline = None;
+        }
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
+            promised: restored.promised,
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
@@ -267,6 +259,7 @@ impl Core {
         }
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
+        self.renew_promise(job)?;
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;
         Ok(count)
@@ -311,6 +304,8 @@ impl Core {
         let shown = views.iter_mut().filter(|view| states.is_empty() || states.contains(&view.state));
         for view in shown.take(forecasts) {
             view.predicted = self.forecast(view.job);
+            view.promise = self.promise_status(view.job);
+            view.limits = self.limits(view.job);
         }
         views
     }
@@ -351,6 +346,8 @@ impl Core {
             predicted: None,
             predicted_makespan: job.predicted_makespan,
             reason: job.reason.clone(),
+            promise: None,
+            limits: None,
         })
     }
 
@@ -367,7 +364,8 @@ impl Core {
 
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
-        let view = JobView { predicted: self.forecast(job), ..self.view(job)? };
+        let (predicted, promise, limits) = (self.forecast(job), self.promise_status(job), self.limits(job));
+        let view = JobView { predicted, promise, limits, ..self.view(job)? };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {
@@ -477,6 +475,7 @@ impl Core {
 
 impl Job {
     fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
-        Self { spec: Arc::new(spec), reason: None, user, bytes, submitted, started: None, predicted_makespan: None }
+        let (reason, started, predicted_makespan, promised) = (None, None, None, None);
+        Self { spec: Arc::new(spec), reason, user, bytes, submitted, started, predicted_makespan, promised }
     }
 }

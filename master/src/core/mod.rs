@@ -13,6 +13,7 @@ mod hosts;
 mod jobs;
 mod mail;
 mod peers;
+mod promises;
 mod record;
 mod retention;
 

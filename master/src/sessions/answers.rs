@@ -10,8 +10,8 @@ use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
-    AvailabilityView, DuplicateView, ExplainView, HostView, JobState, JobView, OutputView, TaskView, TokenView,
-    Undecided,
+    AvailabilityView, DuplicateView, EstimatesView, ExplainView, HostView, JobState, JobView, OutputView, TaskView,
+    TokenView, Undecided,
 };
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
@@ -197,9 +197,9 @@ impl Asker {
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted =
             self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
-        let (job, again, predicted) = (submitted.job, submitted.again, submitted.predicted);
+        let (job, again, predicted, limits) = (submitted.job, submitted.again, submitted.predicted, submitted.limits);
         Ok(match submitted.promise {
-            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise },
+            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise, limits },
             Err(counter) => Reply::NotPromised(counter),
         })
     }
@@ -447,6 +447,18 @@ impl Asker {
         let job = self.read(move |reader| reader.job(job)).await?.ok_or_else(|| no_job(job))?;
         let (waiting, hosts, duplicates) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Reply::Explained(Box::new(ExplainView { job, waiting, hosts, duplicates })))
+    }
+
+    /// How good estimates were: the client's own, or for an admin those of this user or of all.
+    pub(super) async fn estimates(&self, user: Option<String>) -> Result<Vec<EstimatesView>, NoAnswer> {
+        let user = match (self.only_own(), user) {
+            (Some(own), Some(other)) if own != other => {
+                self.only_admins("looking at another user's account")?;
+                Some(other)
+            }
+            (own, wanted) => wanted.or(own),
+        };
+        self.core(move |core| Ok(core.estimates(user.as_deref()))).await
     }
 
     pub(super) async fn hosts(&self, names: Vec<String>) -> Result<Vec<HostView>, NoAnswer> {

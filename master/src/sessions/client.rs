@@ -107,6 +107,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             }
         }
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
+        Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
         Request::Hosts { names } => {
             for chunk in asker.hosts(names).await?.chunks(CHUNK) {
@@ -167,6 +168,16 @@ async fn send_availability(
             send(tx, &Reply::Availability(view)).await?;
             from = next;
         }
+    }
+    Ok(())
+}
+
+async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    let views = asker.estimates(user).await?;
+    // No estimate at all is an answer too.
+    push(tx, &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()))?;
+    for chunk in views.chunks(CHUNK).skip(1) {
+        send(tx, &Reply::Estimates(chunk.to_vec())).await?;
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(crate) struct AttemptRow {
 }
 
 const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
-    duplicates, submitted, started, ended, predicted_makespan, reason";
+    duplicates, submitted, started, ended, predicted_makespan, reason, promise";
 
 impl Reader {
     /// Reads the store in `dir`.
@@ -223,11 +223,14 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         ..TaskCounts::default()
     };
     tasks.waiting = tasks.total.saturating_sub(tasks.settled());
+    let state = word::<JobState>(&row.get::<_, String>(3)?)?;
+    let finished = row.get::<_, Option<i64>>(14)?.map(time);
+    let (promise, limits) = super::promise::read(row.get(17)?, (state, finished), &tasks)?;
     Ok(JobView {
         job: JobId(row.get(0)?),
         name: row.get(1)?,
         user: row.get(2)?,
-        state: word::<JobState>(&row.get::<_, String>(3)?)?,
+        state,
         policy: row.get(4)?,
         priority: row.get(5)?,
         tasks,
@@ -235,9 +238,11 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         duplicates: count(11)?,
         submitted: time(row.get(12)?),
         started: row.get::<_, Option<i64>>(13)?.map(time),
-        finished: row.get::<_, Option<i64>>(14)?.map(time),
+        finished,
         predicted: None,
         predicted_makespan: row.get::<_, Option<i64>>(15)?.map(span),
         reason: row.get(16)?,
+        promise,
+        limits,
     })
 }

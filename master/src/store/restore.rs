@@ -2,12 +2,12 @@
 
 use common::host::HostFacts;
 use common::view::{JobView, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, TaskId, Time};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::Connection;
 use scheduler::event::{Progress, Tried};
 
 use super::writer::Writer;
-use super::{StoreError, from_postcard, reader, time};
+use super::{Promised, StoreError, from_postcard, reader, time};
 
 /// A job that is not settled.
 pub(crate) struct Restored {
@@ -19,6 +19,8 @@ pub(crate) struct Restored {
     pub(crate) bytes: u64,
     /// How far it is.
     pub(crate) progress: Progress,
+    /// What it was promised, if anything.
+    pub(crate) promised: Option<Promised>,
 }
 
 /// A host that has enrolled once.
@@ -61,7 +63,7 @@ impl Writer {
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
         let progress = progress(self.db(), job)?;
-        Ok(Some(Restored { view, spec, bytes, progress }))
+        Ok(Some(Restored { view, spec, bytes, progress, promised: self.promise(job)? }))
     }
 
     /// Every host that has enrolled.
@@ -101,7 +103,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
     (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
     super::results::restore(db, job, &mut progress)?;
     let mut query = db.prepare_cached(
-        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged FROM attempt WHERE job = ?
+        "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = ?
          ORDER BY task, number",
     )?;
     let mut rows = query.query([job.0])?;
@@ -121,6 +123,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 losses: 0,
                 live: Vec::new(),
                 lost: Vec::new(),
+                outlived: Vec::new(),
             });
         }
         let Some(tried) = progress.tried.last_mut() else { continue };
@@ -135,6 +138,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 tried.losses += u32::from(executed);
                 tried.lost.push((id, host, executed));
             }
+            "killed" if row.get::<_, i64>(8)? > 0 => tried.outlived.push((host, Span(row.get::<_, i64>(8)? as u64))),
             "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}
         }

@@ -13,7 +13,8 @@ enum Step {
 }
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[Step] = &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4)];
+const MIGRATIONS: &[Step] =
+    &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4), Step::Sql(VERSION_5)];
 
 /// The version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -97,6 +98,11 @@ const VERSION_4: &str = "
 ALTER TABLE host ADD COLUMN owner TEXT;
 ALTER TABLE host ADD COLUMN valid INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempt ADD COLUMN verdict TEXT;
+";
+
+/// What a job with a deadline was promised, as postcard of `store::Promised`; NULL where nothing was.
+const VERSION_5: &str = "
+ALTER TABLE job ADD COLUMN promise BLOB;
 ";
 
 /// What version 1 had not from its first day on.

@@ -141,6 +141,7 @@ static CATALOGUE: &[Policy] = &[
             Parameter { default: "yes", ..CALIBRATED },
             Parameter { default: "yes", ..INFLATED },
             Parameter { default: "longest-first", ..STACKING },
+            LIMITS,
         ],
         ..CALENDAR
     },
@@ -150,16 +151,20 @@ static CATALOGUE: &[Policy] = &[
         summary: "Deadlines are promised by estimates as they are given; nobody is killed.",
         ..CALENDAR
     },
-    policed("CALENDAR-HARD", Rule::Hard, &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN]),
+    policed(
+        "CALENDAR-HARD",
+        Rule::Hard,
+        &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
+    ),
     policed(
         "CALENDAR-GRACE",
         Rule::Grace(0.5),
-        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN],
+        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
     ),
     policed(
         "CALENDAR-PROB",
         Rule::Probabilistic,
-        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN],
+        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
     ),
     Policy {
         name: "AVG",
@@ -305,6 +310,13 @@ const STACKING: Parameter = Parameter {
     meaning: "in which order a bag's tasks are put on the calendar and started: as `given`, or `longest-first`",
 };
 
+const LIMITS: Parameter = Parameter {
+    name: "limits",
+    default: "given",
+    meaning: "whether attempts of jobs with a deadline run until the job's own timeout (`given`), or until limits that past \
+              runs of the same user and program teach (`learned`)",
+};
+
 const ALWAYS: Parameter = Parameter { default: "always", ..WHEN };
 const AS_IS: Parameter = Parameter { default: "no", ..CALIBRATED };
 const BARE: Parameter = Parameter { default: "no", ..INFLATED };
@@ -322,6 +334,7 @@ const CALENDAR: Policy = Policy {
         AS_IS,
         BARE,
         GIVEN,
+        LIMITS,
     ],
     ..BASE
 };

@@ -22,7 +22,13 @@ pub enum Limits {
     },
     /// As [`Limits::Fixed`]; and attempts of promised jobs that exceed their estimates may be killed when another bag arrives.
     Policed(Policing),
+    /// The same; and attempts of promised jobs get limits from the sequence that costs the least for what past runs of the
+    /// same user and program teach, at the present rate of small work. Who is killed at a limit has not failed.
+    Learned(Policing),
 }
+
+/// Learned limits are no shorter than this: what is shorter is not worth a second start.
+const SHORTEST: Span = Span::from_secs(1);
 
 impl Limits {
     /// The limit on a host of this speed, of a task that was killed after so much work (in seconds on a host of speed 1)
@@ -32,23 +38,28 @@ impl Limits {
         if !self.learns() || rules.checkpoint {
             return rules.timeout;
         }
-        let learned = lessons.limit_s(killed_s).map(|work_s| Span::from_secs_f64(work_s / speed.factor()));
+        let learned =
+            lessons.limit_s(killed_s).map(|work_s| Span::from_secs_f64(work_s / speed.factor()).max(SHORTEST));
         rules.timeout.into_iter().chain(learned).min()
     }
 
     /// Whether limits come from what was learned.
     pub fn learns(self) -> bool {
-        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. })
+        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. } | Limits::Learned(_))
     }
 
-    /// The rate of small work that it reckons with.
-    pub(crate) fn zeta(self) -> f64 {
-        if let Limits::Adaptive { zeta } = self { zeta } else { 0.0 }
+    /// The rate of small work that it reckons with, where this is the present one.
+    pub(crate) fn zeta(self, present: f64) -> f64 {
+        match self {
+            Limits::Adaptive { zeta } => zeta,
+            Limits::Learned(_) => present,
+            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) => 0.0,
+        }
     }
 
     /// How estimates are enforced.
     pub(crate) fn policing(self) -> Policing {
-        if let Limits::Policed(policing) = self { policing } else { Policing::OFF }
+        if let Limits::Policed(policing) | Limits::Learned(policing) = self { policing } else { Policing::OFF }
     }
 
     pub(crate) fn describe(self) -> &'static str {
@@ -63,6 +74,10 @@ impl Limits {
                  killed then, and tried again with the next"
             }
             Limits::Policed(policing) => policing.describe(),
+            Limits::Learned(_) => {
+                "the cheapest sequence for what five or more past runs of the same user and program teach: killed then, \
+                 and tried again with the next; only of jobs with a promised deadline"
+            }
         }
     }
 }

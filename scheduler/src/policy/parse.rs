@@ -118,8 +118,13 @@ impl Policy {
     /// The parameters of the rows that promise.
     fn set_promise(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
         match (name, &mut self.admission, &mut self.limits) {
-            ("policing", _, Limits::Policed(policing)) => policing.rule = rule(value)?,
-            ("when", _, Limits::Policed(policing)) => {
+            ("limits", _, limits) => {
+                let policing = limits.policing();
+                let choices = [("given", Limits::Policed(policing)), ("learned", Limits::Learned(policing))];
+                *limits = one_of(value, &choices, "`given` or `learned`")?;
+            }
+            ("policing", _, Limits::Policed(policing) | Limits::Learned(policing)) => policing.rule = rule(value)?,
+            ("when", _, Limits::Policed(policing) | Limits::Learned(policing)) => {
                 let choices = [("always", When::Always), ("needed", When::Needed)];
                 policing.when = one_of(value, &choices, "`always` or `needed`")?;
             }

@@ -1,10 +1,12 @@
 //! Laws of run times learned from runs, those that were killed or still run among them (Kaplan and Meier). What is not
 //! here: laws with a name (`law`), and which runs are alike.
 
+use serde::{Deserialize, Serialize};
+
 use super::law::RunTimes;
 
 /// A run that was seen.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// How long it was seen for.
     pub time: f64,

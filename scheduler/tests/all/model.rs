@@ -439,7 +439,7 @@ impl Model {
         assert_eq!(attempt.number, highest + 1, "fresh numbers: {attempt}");
         match why {
             StartReason::First => assert!(highest == 0 && live.is_empty()),
-            StartReason::Retry(n) | StartReason::Requeued(n) => {
+            StartReason::Retry(n) | StartReason::Requeued(n) | StartReason::NextLimit(n) => {
                 assert!((1..=highest).contains(n), "{attempt} follows attempt {n}");
                 assert!(live.is_empty(), "{attempt} is started beside {live:?}");
             }
@@ -650,6 +650,7 @@ impl Model {
                     live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
                     // The model takes none of them back.
                     lost: Vec::new(),
+                    outlived: Vec::new(),
                 }
             };
             let progress = Progress {
@@ -707,7 +708,7 @@ impl ModelJob {
 
 /// Whether the policy sets limits of its own, at which being killed is no failure.
 fn learns_limits(policy: &str) -> bool {
-    ["TOPTIMAL", "ATOPTIMAL"].contains(&policy)
+    ["TOPTIMAL", "ATOPTIMAL"].contains(&policy) || policy.contains("limits=learned")
 }
 
 /// Whether the policy leaves no host idle while tasks wait.

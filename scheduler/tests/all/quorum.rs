@@ -297,7 +297,10 @@ fn results_from_before_a_restart_are_compared_anew() {
     let of = |index, number| AttemptId { task: TaskId::new(JOB, index), number, incarnation: Incarnation(1) };
     let quorum = Quorum { size: 2, adaptive: true, compare: Compare::Bytes };
     let rules = Rules { quorum, ..Rules::default() };
-    let tried = |task, attempts| Tried { task, attempts, failures: 0, losses: 0, live: Vec::new(), lost: Vec::new() };
+    let tried = |task, attempts| {
+        let (live, lost, outlived) = (Vec::new(), Vec::new(), Vec::new());
+        Tried { task, attempts, failures: 0, losses: 0, live, lost, outlived }
+    };
     let progress = Progress {
         finished: IdSet::from_range(1, 1),
         tried: vec![tried(2, 2), tried(3, 1)],

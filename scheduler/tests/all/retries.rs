@@ -55,7 +55,7 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
     let effects = w.ends(host, sixth, Outcome::TimedOut(first), first);
     assert_eq!(settled(&effects), [], "it may be tried again, though the job has no retries");
     assert_eq!(starts(&effects)[0].1.task, sixth.task);
-    assert_eq!(starts(&effects)[0].2, StartReason::Requeued(1));
+    assert_eq!(starts(&effects)[0].2, StartReason::NextLimit(1));
     let second = limit(&w).expect("the next one of the sequence");
     assert!(second > first, "{second} after {first}");
     w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(65));

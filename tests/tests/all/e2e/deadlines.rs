@@ -1,7 +1,12 @@
-//! Deadlines on a real grid: a refusal with a counter-offer, which is then accepted and kept.
+//! Deadlines on a real grid: a refusal with a counter-offer, which is then accepted and kept; and a task that is killed to
+//! make room, and done again in time.
+
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::Grid;
+
+use super::{all_gone, attempts, job, long_sleep};
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
@@ -48,11 +53,87 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     // ISO times of the same length compare as text.
     assert!(finished.as_str().expect("it is finished") <= deadline.as_str().expect("a deadline"), "{taken}");
     assert_eq!(taken["info"]["policy"], "PROMISE", "{taken}");
+    let info = job(&grid, "last");
+    assert_eq!((&info["promise"], &info["deadline"]), (&Value::from("kept"), deadline), "{info}");
+    assert_eq!(info["promised_finish"], taken["promised_finish"], "{info}");
+    let told = grid.deskgrid(["job", "info", "last"]).expect_code(0).stdout;
+    assert!(told.contains("kept: done ") && told.contains("probability"), "{told}");
 
     // Its tasks took next to nothing of the minute that was said.
     let again = grid.json(asked("1h", "1-10", &["--noop", "--dry-run"]));
     assert_eq!(again["estimates"]["tasks"], 10, "{again}");
     assert!(number(&again["estimates"]["ratio"]) < 0.1, "{again}");
+    let account = grid.json(["account"]);
+    let of = &account["estimates"][0];
+    assert_eq!((&of["user"], &of["program"], &of["tasks"]), (&"user".into(), &"noop".into(), &10.into()), "{account}");
+    assert_eq!(of["quality"], again["estimates"], "{account}");
+    let told = grid.deskgrid(["account", "--user", "somebody-else"]).expect_code(6).stderr;
+    assert!(told.contains("admin"), "{told}");
+    let all = grid.as_user("admin", ["account", "--user", "user"]).expect_code(0).stdout;
+    assert!(all.contains("noop") && all.contains("TOOK/ESTIMATED"), "{all}");
+}
+
+#[test]
+fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadline() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    grid.until("the host is ready", &["host", "list"], |hosts| (hosts["hosts"][0]["state"] == "ready").then_some(()));
+    // What is known of the program: it took much longer than was estimated.
+    grid.submit(["--estimate", "1s", "--wait", "--", "sh", "-c", "sleep 6"]);
+
+    // How busy this machine is must not matter here: so nothing is inflated.
+    let (sleep, policy) = (long_sleep(), "PROMISE:policing=hard:inflated=no");
+    let script = format!("test $DESKGRID_ATTEMPT_ID = 2 || exec sleep {sleep}");
+    let asked = ["--estimate", "5s", "--deadline", "10m", "--policy", policy, "--", "sh", "-c"];
+    let long = grid.submit(asked.iter().copied().chain([script.as_str()]));
+    // Longer than was expected even of such estimates: from then on it is expected to take as long as the other one.
+    let beyond = |info: &Value| {
+        let later = info["predicted_finish"].as_str()? > info["promised_finish"].as_str()?;
+        (later && info["promise_why"].as_str()?.contains("1 attempt run for longer than was estimated")).then_some(())
+    };
+    grid.until("it runs beyond its estimate", &["job", "info", &long], beyond);
+
+    let next = ["--estimate", "1s", "--deadline", "10s", "--policy", "PROMISE:inflated=no", "--wait", "--", "true"];
+    let taken = grid.json(["submit"].into_iter().chain(next));
+    assert_eq!((&taken["accepted"], &taken["info"]["state"]), (&true.into(), &"finished".into()), "{taken}");
+    let why = format!("killed to make room for job {}", taken["job"]);
+    let info = job(&grid, &long);
+    assert_eq!((&info["state"], &info["promise"]), (&"failed".into(), &"broken".into()), "{info}");
+    let log = grid.deskgrid(["job", "list", "--joblog", &long]).expect_code(0).stdout;
+    let explained = grid.deskgrid(["job", "explain", &long]).expect_code(0).stdout;
+    let task = grid.deskgrid(["task", "info", &format!("{long}.1")]).expect_code(0).stdout;
+    let shown = grid.deskgrid(["job", "info", &long]).expect_code(0).stdout;
+    for told in [log, explained, task, shown] {
+        assert!(told.contains(&why) && told.contains("beyond its estimate of 5.0s"), "{why}: {told}");
+    }
+    all_gone(&sleep, Duration::from_secs(10));
+
+    // There is time enough to do it again.
+    grid.deskgrid(["job", "retry", &long]).expect_code(0);
+    let info = grid
+        .until("it is done again", &["job", "info", &long], |info| (info["state"] == "finished").then(|| info.clone()));
+    assert_eq!((&info["promise"], &info["tasks"]["finished"]), (&"kept".into(), &1.into()), "{info}");
+    let attempts = attempts(&grid, &format!("{long}.1"));
+    let states: Vec<&Value> = attempts.iter().map(|attempt| &attempt["state"]).collect();
+    assert_eq!(states, ["killed", "finished"], "{attempts:?}");
+}
+
+#[test]
+fn policing_and_the_calendar_answer_for_themselves() {
+    let grid = Grid::start();
+    let kill = grid.json(["predict", "kill", "--est", "10", "--elapsed", "16"]);
+    assert_eq!((&kill["hard"], &kill["grace"]), (&true.into(), &true.into()), "{kill}");
+    assert!((number(&kill["prob"]) - 0.375).abs() < 1e-9, "{kill}");
+    assert_eq!(grid.json(["predict", "kill", "--est", "10", "--elapsed", "16", "--grace", "1"])["grace"], false);
+    let entry =
+        r#"{"now": 10, "hosts": 2, "running_start_est": [[0, 5], [0, 8]], "waiting_est": [7], "new_est": [1, 1, 12]}"#;
+    let path = grid.file("calendar.json", entry).display().to_string();
+    let want = serde_json::json!({ "schema": 1, "starts": [10.0, 11.0, 12.0], "finishes": [11.0, 12.0, 24.0],
+        "earliest_feasible_deadline": 24.0 });
+    assert_eq!(grid.json(["predict", "calendar", "--state", &path]), want);
+    let path = grid.file("kill.json", r#"{"est": 1, "elapsed": 2}"#).display().to_string();
+    let told = grid.deskgrid(["predict", "calendar", "--state", &path]).expect_code(2).stderr;
+    assert!(told.contains("kill.json") && told.contains("an entry of `kill`"), "{told}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod foresight;
 mod identity;
 mod jobs;
 mod kills;
+mod limits;
 mod operations;
 mod owner;
 mod processes;

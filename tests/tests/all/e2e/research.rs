@@ -109,7 +109,7 @@ fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
     let grid = Grid::start();
     let answer = grid.json(["predict", "limits", "--dist", "truncnorm:0,20,8,2", "--n", "200", "--zeta", "0"]);
     assert!((number(&answer["expected_cost"]) - 11.937_460_987).abs() < 1e-9, "{answer}");
-    let limits: Vec<f64> = answer["limits"].as_array().expect("limits").iter().map(number).collect();
+    let limits: Vec<f64> = answer["sequence"].as_array().expect("limits").iter().map(number).collect();
     let known = [10.8, 13.4, 15.4, 17.1, 18.7, 20.0];
     assert!(limits.iter().zip(known).all(|(limit, known)| (limit - known).abs() < 1e-9), "{limits:?}");
     assert_eq!(limits.len(), known.len());

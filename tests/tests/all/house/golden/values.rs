@@ -12,9 +12,9 @@ use common::job::{
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, ExplainView, FileView, Forecast,
-    HostState, HostView, JobState, JobView, OutputView, PromiseView, QualityView, TaskCounts, TaskState, TaskView,
-    TokenView, Undecided,
+    AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
+    FileView, Forecast, HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
+    PromiseView, QualityView, TaskCounts, TaskState, TaskView, TokenView, Undecided,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -46,11 +46,11 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit,
+    Share, Audit, Estimates,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised,
+    Undecided, Identities, Audit, NotPromised, Estimates,
 });
 
 fn forecast() -> Forecast {
@@ -336,6 +336,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Revoke { name: "office-12".into() },
         Request::Share { jobs: Selector::Ids(ids()), user: "ada".into(), on: true },
         Request::Audit { most: 100 },
+        Request::Estimates { user: Some("ada".into()) },
     ]
 }
 
@@ -366,6 +367,32 @@ fn job_view() -> JobView {
         predicted: Some(forecast()),
         predicted_makespan: Some(Span(2_500_000)),
         reason: Some("no host".into()),
+        promise: Some(promise_status()),
+        limits: Some(limits()),
+    }
+}
+
+fn promise_status() -> PromiseStatus {
+    PromiseStatus {
+        made: Time(1_700_000_000_000_000),
+        deadline: Time(1_700_000_100_000_000),
+        finish: Time(1_700_000_050_000_000),
+        probability: 0.75,
+        probation: false,
+        state: PromiseState::AtRisk,
+        why: "it should be done 3s after its deadline".into(),
+    }
+}
+
+fn limits() -> LimitsView {
+    LimitsView {
+        runs: 12,
+        killed: 1,
+        zeta: 0.25,
+        limits: vec![Span(10_000_000), Span(60_000_000)],
+        done: vec![0.75, 1.0],
+        expected: Some(Span(25_000_000)),
+        why: Some("nothing is known".into()),
     }
 }
 
@@ -457,6 +484,7 @@ pub(super) fn replies() -> Vec<Reply> {
             again: true,
             predicted: Some(forecast()),
             promise: Some(promise()),
+            limits: Some(limits()),
         },
         Reply::Jobs(vec![job_view()]),
         Reply::Tasks(vec![task_view()]),
@@ -477,6 +505,12 @@ pub(super) fn replies() -> Vec<Reply> {
             earliest: Some((Time(1_700_000_060_000_000), Span(60_000_000))),
             fits: ids(),
         })),
+        Reply::Estimates(vec![EstimatesView {
+            user: "ada".into(),
+            program: "./simulate".into(),
+            tasks: 100,
+            quality: promise().estimates,
+        }]),
     ]
 }
 

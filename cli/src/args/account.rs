@@ -1,0 +1,19 @@
+//! The words of `account`.
+
+use clap::Args;
+
+/// Shown below the help of `account`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  deskgrid account
+  deskgrid account --user ada --output json      an admin looks at another user's
+Estimates are by user and program. TOOK/ESTIMATED is what tasks took by what was estimated: the median, and the ends of
+the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
+
+/// `deskgrid account`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AccountArgs {
+    /// Whose [default: yours; an admin's are everybody's]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+}

@@ -1,0 +1,120 @@
+//! The JSON of promises that were made, of learned limits, and of how good estimates were.
+
+use common::Span;
+use common::view::{EstimatesView, LimitsView, PromiseStatus, QualityView};
+use serde::Serialize;
+
+use super::iso;
+
+/// What a job was promised and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Standing {
+    deadline: String,
+    promised_finish: String,
+    promise_made: String,
+    probability: f64,
+    probation: bool,
+    /// `on-time`, `at-risk`, `kept`, `broken` or `withdrawn`.
+    promise: String,
+    promise_why: String,
+}
+
+impl From<&PromiseStatus> for Standing {
+    fn from(view: &PromiseStatus) -> Self {
+        Standing {
+            deadline: iso(view.deadline),
+            promised_finish: iso(view.finish),
+            promise_made: iso(view.made),
+            probability: view.probability,
+            probation: view.probation,
+            promise: view.state.to_string(),
+            promise_why: view.why.clone(),
+        }
+    }
+}
+
+/// The limits of a job's attempts. Run times on a host of speed 1.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Limits {
+    runs: u64,
+    killed: u64,
+    algorithm: &'static str,
+    zeta: f64,
+    /// Empty while too little is known, or where limits do not pay.
+    sequence_s: Vec<f64>,
+    done: Vec<f64>,
+    p_first: Option<f64>,
+    expected_cost_s: Option<f64>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+impl Limits {
+    /// None, for this reason.
+    pub(crate) fn none(why: &str) -> Self {
+        Limits::from(&LimitsView { why: Some(why.to_owned()), ..LimitsView::default() })
+    }
+}
+
+impl From<&LimitsView> for Limits {
+    fn from(view: &LimitsView) -> Self {
+        Limits {
+            runs: view.runs,
+            killed: view.killed,
+            algorithm: if view.zeta > 0.0 { "ATOptimal" } else { "TOptimal" },
+            zeta: view.zeta,
+            sequence_s: view.limits.iter().map(|limit| limit.secs()).collect(),
+            done: view.done.clone(),
+            p_first: view.done.first().copied(),
+            expected_cost_s: view.expected.map(Span::secs),
+            why: view.why.clone(),
+        }
+    }
+}
+
+/// How good a user's estimates for a program were.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Quality {
+    /// Tasks that were compared.
+    tasks: u64,
+    ratio: f64,
+    ratio_low: f64,
+    ratio_high: f64,
+    qoe: f64,
+}
+
+impl From<QualityView> for Quality {
+    fn from(QualityView { tasks, ratio: (ratio, ratio_low, ratio_high), qoe }: QualityView) -> Self {
+        Quality { tasks, ratio, ratio_low, ratio_high, qoe }
+    }
+}
+
+/// What is known of people's estimates.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Account {
+    /// By user and program.
+    pub estimates: Vec<Estimates>,
+}
+
+/// How good somebody's estimates for a program are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Estimates {
+    user: String,
+    program: String,
+    /// Tasks that were measured.
+    tasks: u64,
+    /// `null` where nothing was estimated.
+    quality: Option<Quality>,
+}
+
+impl From<&EstimatesView> for Estimates {
+    fn from(view: &EstimatesView) -> Self {
+        Estimates {
+            user: view.user.clone(),
+            program: view.program.clone(),
+            tasks: view.tasks,
+            quality: view.quality.map(Quality::from),
+        }
+    }
+}

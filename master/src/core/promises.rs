@@ -1,0 +1,203 @@
+//! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how it stands. What is not
+//! here: whether a promise is made, which the scheduler says.
+
+use common::view::{CounterView, EstimatesView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView};
+use common::{AttemptId, IdSet, JobId, Span, Time};
+use scheduler::effect::{EndReason, Offer, Refused};
+use scheduler::estimates::{Estimator, Quality};
+use scheduler::event::Bag;
+use scheduler::reservation::Sequence;
+use scheduler::{FIRST_RUNS, Keeping, LearnedLimits};
+
+use super::Core;
+use crate::store::{Promised, StoreError};
+
+impl Core {
+    /// How good somebody's estimates were.
+    pub(super) fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
+        self.scheduler.estimates().source(estimator).and_then(|source| quality_view(source.quality()))
+    }
+
+    /// How good people's estimates were, by user and program: everybody's, or one's.
+    pub(crate) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
+        let all = self.scheduler.estimates().quality();
+        let wanted = all.filter(|(of, _)| user.is_none_or(|user| of.user == user));
+        let view = |(of, quality): (&Estimator, Quality)| EstimatesView {
+            user: of.user.clone(),
+            program: of.program.clone(),
+            tasks: quality.tasks,
+            quality: quality_view(quality),
+        };
+        wanted.map(view).collect()
+    }
+
+    /// What the bag will be promised when it is submitted now, if it has a deadline.
+    pub(super) fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
+        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
+        let estimates = self.quality(&bag.terms.estimator);
+        let view = |offer: Offer| {
+            let Offer { finish, probability, probation } = offer;
+            PromiseView { deadline, finish, probability, probation, estimates }
+        };
+        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
+            let why = refused.to_string();
+            let (earliest, fits) = match refused {
+                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
+                _ => (None, IdSet::new()),
+            };
+            Box::new(CounterView { why, earliest, fits })
+        })
+    }
+
+    /// The job is promised this.
+    pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
+        let Offer { finish, probability, probation } = offer;
+        tracing::info!(job = %id, finish = finish.secs(), probability, "promised");
+        let Some(Keeping { made, deadline, .. }) = self.scheduler.keeping(id, self.now) else { return Ok(()) };
+        let limits = self.limits(id);
+        let promised = Promised { made, deadline, finish, probability, probation, withdrawn: false, limits };
+        self.store.keep_promise(id, &promised)?;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.promised = Some(promised);
+        }
+        Ok(())
+    }
+
+    /// An attempt of the job was killed to make room: whoever asks about the job is told.
+    pub(super) fn tell_policed(&mut self, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {
+        let id = attempt.task.job;
+        let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
+        job.reason = Some(format!("attempt {attempt} {why}"));
+        self.changed.0 = true;
+        match self.scheduler.job_state(id).filter(|state| !state.settled()) {
+            Some(state) => self.write_job(id, state, None),
+            // It is written when the job is settled, which comes next.
+            None => Ok(()),
+        }
+    }
+
+    /// Tasks of the job were tried again by hand: its promise was made anew, or counts no more.
+    pub(super) fn renew_promise(&mut self, id: JobId) -> Result<(), StoreError> {
+        let keeping = self.scheduler.keeping(id, self.now);
+        let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else { return Ok(()) };
+        match keeping {
+            Some(Keeping { made, promised: finish, .. }) => (promised.made, promised.finish) = (made, finish),
+            None => promised.withdrawn = true,
+        }
+        let promised = promised.clone();
+        self.store.keep_promise(id, &promised)
+    }
+
+    /// How the job's promise stands.
+    pub(super) fn promise_status(&self, id: JobId) -> Option<PromiseStatus> {
+        let promised = self.jobs.get(&id)?.promised.as_ref()?;
+        if let Some(withdrawn) = promised.withdrawn() {
+            return Some(withdrawn);
+        }
+        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, self.now);
+        Some(promised.status(state, why))
+    }
+
+    /// The limits that the job's next attempts get, where they are learned.
+    pub(super) fn limits(&self, id: JobId) -> Option<LimitsView> {
+        let job = self.jobs.get(&id)?;
+        self.scheduler.learned_limits(id).map(|limits| limits_view(limits, job.spec.rules.checkpoint))
+    }
+
+    /// The limits that the bag's attempts would get, where they are learned.
+    pub(super) fn limits_of(&self, bag: &Bag) -> Option<LimitsView> {
+        self.scheduler.limits_offered(bag).map(|limits| limits_view(limits, bag.rules.checkpoint))
+    }
+
+    /// Whether an attempt of this job that was killed at this limit had it from what was learned.
+    pub(super) fn learned_limit(&self, id: JobId, limit: Span) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.spec.rules.timeout != Some(limit))
+    }
+}
+
+/// So many limits of a sequence are told: the rest is hardly ever needed.
+const TOLD: usize = 16;
+
+/// What can be shown of learned limits, of a job whose tasks may keep their state.
+fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
+    let LearnedLimits { runs, killed, zeta, sequence } = learned;
+    let Some(Sequence { cost, limits, done, .. }) = sequence else {
+        let why = if keeps {
+            "tasks that keep their state go on where they were, and have no limits".to_owned()
+        } else {
+            format!(
+                "{runs} of the {FIRST_RUNS} runs of this program are known that limits are learned from: until then there \
+                 are none, and time is reserved by --estimate"
+            )
+        };
+        return LimitsView { runs, killed, zeta, why: Some(why), ..LimitsView::default() };
+    };
+    let limits = limits.iter().take(TOLD).map(|limit_s| Span::from_secs_f64(*limit_s)).collect();
+    let done = done.into_iter().take(TOLD).collect();
+    LimitsView { runs, killed, zeta, limits, done, expected: Some(Span::from_secs_f64(cost)), why: None }
+}
+
+/// What can be shown of somebody's estimates; nothing where nothing was estimated.
+pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
+    let Quality { ratio, qoe, compared, .. } = quality;
+    Some(QualityView { tasks: compared, ratio: ratio?, qoe: qoe? })
+}
+
+/// How a promise stands, and why.
+fn standing(keeping: &Keeping, now: Time) -> (PromiseState, String) {
+    let Keeping { deadline, expected, overdue, again, open, .. } = *keeping;
+    let mut causes = Vec::new();
+    if overdue > 0 {
+        causes.push(format!("{} run for longer than was estimated", counted(overdue, "attempt", "attempts")));
+    }
+    if again > 0 {
+        causes.push(format!("{} wait again after an attempt that did not succeed", counted(again, "task", "tasks")));
+    }
+    let because = if causes.is_empty() { String::new() } else { format!(": {}", causes.join("; ")) };
+    match expected {
+        _ if now > deadline => {
+            let left = counted(open, "task is", "tasks are");
+            (
+                PromiseState::Broken,
+                format!("its deadline is over since {}, and {left} not done{because}", now.since(deadline)),
+            )
+        }
+        None => (PromiseState::AtRisk, format!("no host takes work now that would do for all that waits{because}")),
+        Some(end) if end > deadline => {
+            (PromiseState::AtRisk, format!("it should be done {} after its deadline{because}", end.since(deadline)))
+        }
+        Some(end) => {
+            (PromiseState::OnTime, format!("it should be done {} before its deadline{because}", deadline.since(end)))
+        }
+    }
+}
+
+fn counted(n: u64, one: &str, more: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_stands_as_the_expected_end_says() {
+        let at = |secs: u64| Time(Span::from_secs(secs).0);
+        let keeping = |expected: Option<u64>, overdue| Keeping {
+            made: at(0),
+            deadline: at(100),
+            promised: at(60),
+            expected: expected.map(at),
+            overdue,
+            again: 0,
+            open: 2,
+        };
+        let stands = |expected, overdue, now| standing(&keeping(expected, overdue), at(now));
+        assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
+        let (state, why) = stands(Some(130), 1, 50);
+        assert!(state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt run"), "{why}");
+        assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
+        let (state, why) = stands(Some(130), 0, 101);
+        assert!(state == PromiseState::Broken && why.contains("2 tasks are not done"), "{why}");
+    }
+}
