@@ -1,0 +1,58 @@
+//! Lists and watches of many jobs, which come some at a time.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_of_jobs_comes_whole_and_in_order() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    for request in 1..=230 {
+        submit(&ann, request, &noops(1)).await.unwrap();
+    }
+    let settled = IdSet::from_range(20, 140);
+    let cancel = Request::Cancel { jobs: Selector::Ids(settled.clone()), tasks: None };
+    assert_eq!(ann.ask(&cancel).await.unwrap(), [Reply::Changed(settled.iter().map(|id| (JobId(id), 1)).collect())]);
+    let list = async |jobs, states| -> Vec<(u32, bool)> {
+        let replies = ann.ask(&Request::Jobs { jobs, states }).await.unwrap();
+        let views = replies.iter().flat_map(|reply| match reply {
+            Reply::Jobs(views) => views,
+            other => panic!("{other:?}"),
+        });
+        views.map(|view| (view.job.0, view.state.settled())).collect()
+    };
+    let all: Vec<_> = (1..=230).map(|id| (id, settled.contains(id))).collect();
+    let of = |wanted: bool| all.iter().copied().filter(|(_, settled)| *settled == wanted).collect::<Vec<_>>();
+    assert_eq!(list(Selector::All, Vec::new()).await, all);
+    assert_eq!(list(Selector::All, vec![JobState::Cancelled]).await, of(true));
+    assert_eq!(list(Selector::Ids(IdSet::new()), Vec::new()).await, of(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_none_is() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    for request in 1..=3 {
+        submit(&ann, request, &noops(1)).await.unwrap();
+    }
+    let cancel = async |id| {
+        let jobs = Selector::Ids(IdSet::from_range(id, id));
+        ann.ask(&Request::Cancel { jobs, tasks: None }).await.unwrap();
+    };
+    cancel(1).await;
+    let mut watched = ann.stream(&Request::Watch { jobs: Selector::All, quiet: false, timeout: None }).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(reply) = watched.next().await.unwrap() {
+        let Reply::Jobs(views) = reply else { panic!("{reply:?}") };
+        told.push(views.iter().map(|view| (view.job.0, view.state.settled())).collect::<Vec<_>>());
+        match told.last().unwrap()[..] {
+            [(1, true), (2, false), (3, false)] => cancel(3).await,
+            [(2, false), (3, true)] => cancel(2).await,
+            _ => {}
+        }
+    }
+    told.dedup();
+    let [first, .., last] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(first[..], [(1, true), (2, false), (3, false)]);
+    assert!(told[1..].iter().all(|round| round.iter().all(|(id, _)| *id != 1)), "{told:?}");
+    assert!(last.contains(&(2, true)) && last.iter().all(|(_, settled)| *settled), "{told:?}");
+}
