@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::estimates::Estimator;
 use crate::experience::{Experience, Habit, TrackRecord};
+use crate::reservation::Windows;
 
 /// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
 /// a panic.
@@ -170,6 +171,13 @@ pub enum Event {
     HostRevoked {
         /// Which host.
         host: HostId,
+    },
+    /// How long the host's idle windows last, by what is recorded of it.
+    HostWindows {
+        /// Which host.
+        host: HostId,
+        /// How long.
+        windows: Box<Windows>,
     },
 }
 

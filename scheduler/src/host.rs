@@ -14,6 +14,7 @@ use crate::effect::{CopyReason, Effect};
 use crate::experience::{Habit, Temper, TrackRecord};
 use crate::fleet::Fleet;
 use crate::policy::placement::ReadyHosts;
+use crate::reservation::Windows;
 
 /// A host. What each event touches comes first and lies together: with thousands of hosts, finding it in memory is most of
 /// the cost.
@@ -69,6 +70,8 @@ pub(crate) struct Host {
     pub(crate) temper: Temper,
     /// How it was available on earlier days.
     pub(crate) record: Option<TrackRecord>,
+    /// How long its idle windows last, where that is known.
+    pub(crate) windows: Option<Box<Windows>>,
     /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
@@ -156,6 +159,7 @@ impl Host {
             speed: Speed::REFERENCE,
             offers: Offers::default(),
             record: None,
+            windows: None,
             habit: Habit::default(),
             temper: Temper::COMMON,
             owner: OwnerState::Away,

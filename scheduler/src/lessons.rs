@@ -21,6 +21,8 @@ pub(crate) struct Lessons {
     seen: u64,
     learned_at: u64,
     zeta: f64,
+    /// The law of the next runs, and the limits that follow.
+    law: Option<Learned>,
     sequence: Option<Sequence>,
 }
 
@@ -63,8 +65,13 @@ impl Lessons {
         if let Some(law) = Learned::expected(&self.runs) {
             let points = if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS };
             self.sequence = Some(optimal(&Grid::of(&law, points), zeta));
-            (self.learned_at, self.zeta) = (self.seen, zeta);
+            (self.learned_at, self.zeta, self.law) = (self.seen, zeta, Some(law));
         }
+    }
+
+    /// The law of the next runs; none while too few are known.
+    pub(crate) fn law(&self) -> Option<&Learned> {
+        self.law.as_ref()
     }
 
     /// The limits; none while too few runs are known.

@@ -19,6 +19,7 @@ mod foresight;
 mod gathered;
 mod host;
 mod host_events;
+mod idle;
 mod job;
 mod job_events;
 mod keeping;

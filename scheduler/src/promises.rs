@@ -188,7 +188,7 @@ impl Scheduler {
         let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
         let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
         if !reckoning.inflated && self.hosts.index.speeds() <= 1 {
-            return self.starts_on_equals();
+            return self.fill_windows(self.starts_on_equals());
         }
         let mut reckoner = self.reckoner(reckoning, self.now);
         // Between a slot that is free and one that should be, the former.
@@ -205,7 +205,7 @@ impl Scheduler {
             }
             idle > 0
         });
-        starts
+        self.fill_windows(starts)
     }
 
     /// The same on hosts that are all as fast, where nobody waits for another host.

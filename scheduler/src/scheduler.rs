@@ -74,6 +74,7 @@ impl Scheduler {
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
             Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
             Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
+            Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
             Event::ResultCompared { attempt, agrees } => self.on_result_compared(attempt, &agrees, fx),
             Event::Learned(experience) => self.foresight = Foresight::from(*experience),

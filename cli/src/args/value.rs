@@ -257,7 +257,8 @@ mod tests {
     #[test]
     fn wrong_values_say_what_is_right() {
         assert!("90".parse::<Dur>().unwrap_err().contains("90s"));
-        assert!("auto".parse::<Limit>().unwrap_err().contains("does not exist yet"));
+        assert_eq!("auto".parse::<Limit>(), Ok(Limit::Auto));
+        assert!("soon".parse::<Limit>().unwrap_err().contains("or `auto`"));
         assert!("0s".parse::<Limit>().unwrap_err().contains("longer than nothing"));
         assert!("=x".parse::<Pair>().is_err() && "x".parse::<Pair>().is_err());
         assert!("x".parse::<OneJob>().unwrap_err().contains("`last`"));

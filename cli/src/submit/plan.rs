@@ -309,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn automatic_limits_are_asked_for_where_a_deadline_reserves_time_and_nowhere_else() {
+        let desk = Desk::new();
+        let file = desk.file("job.toml", "timeout = \"auto\"\ndeadline = \"2h\"\ncommand = [\"run\"]\n");
+        for words in [&["--timeout", "auto", "--deadline", "2h", "run"][..], &["--job-file", &file]] {
+            let rules = desk.job(words).rules;
+            assert_eq!((rules.policy.as_str(), rules.timeout), ("PROMISE:limits=learned", None), "{words:?}");
+        }
+        let plan = desk.submit(&["--timeout", "auto", "run"]).unwrap();
+        assert_eq!(plan.spec.rules, Rules::default());
+        assert!(plan.notes.iter().any(|note| note.contains("pay only where time is reserved")), "{:?}", plan.notes);
+        let notes = desk.submit(&["--timeout", "auto", "--policy", "toptimal", "run"]).unwrap().notes;
+        assert!(notes.is_empty(), "{notes:?}");
+    }
+
+    #[test]
     fn lists_make_one_task_for_each_item() {
         let desk = Desk::new();
         let (lines, json) = (desk.file("l", "one\r\n\ntwo words\nthree"), desk.file("j", r#"["a", 1, {"x": [2]}]"#));
@@ -392,7 +407,7 @@ mod tests {
             text.contains("line 2") && text.contains("retries = \"many\"") && text.contains("expected u32"),
             "{text}"
         );
-        assert!(wrong("timeout = \"auto\"\n").contains("does not exist yet"));
+        assert!(wrong("timeout = \"soon\"\n").contains("or `auto`"));
         assert!(wrong("array = \"1\"\neach-line = \"x\"\ncommand = [\"x\"]\n").contains("choose one"));
         assert!(desk.wrong(&["--job-file", &desk.path("none")]).contains("cannot read the job file"));
     }

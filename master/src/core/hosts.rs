@@ -144,6 +144,7 @@ impl Core {
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
+        self.tell_windows(id)?;
         self.step(Event::HostJoined { host: id, slots, speed, status, held })?;
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);

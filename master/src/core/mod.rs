@@ -16,6 +16,7 @@ mod peers;
 mod promises;
 mod record;
 mod retention;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -35,6 +35,18 @@ impl Writer {
         Ok(())
     }
 
+    /// The newest so many stretches of a host that end after `since`, the oldest first.
+    pub(crate) fn recorded(&self, host: HostId, since: Time, most: u32) -> Result<Vec<Stretch>, StoreError> {
+        let mut query = self.db().prepare_cached(
+            "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? AND end > ?
+             ORDER BY start DESC LIMIT ?",
+        )?;
+        let rows = query.query_map((host.0, micros(since), most), stretch)?;
+        let mut newest = rows.collect::<Result<Vec<_>, _>>()?;
+        newest.reverse();
+        Ok(newest)
+    }
+
     /// Removes what ended before `oldest` of what is recorded of a host, and the oldest rows beyond `most`.
     pub(crate) fn trim_availability(&mut self, host: HostId, oldest: Time, most: u32) -> Result<(), StoreError> {
         let first = "SELECT end FROM availability WHERE host = ? ORDER BY start LIMIT 1";

@@ -21,6 +21,8 @@ pub struct Reckoning {
     pub inflated: bool,
     /// In which order a bag's tasks are put on the calendar, and started.
     pub stacking: Stacking,
+    /// Whether tasks with learned limits are matched with how long hosts should stay idle.
+    pub windows: bool,
 }
 
 /// An order of tasks.

@@ -132,6 +132,7 @@ static CATALOGUE: &[Policy] = &[
             calibrated: true,
             inflated: true,
             stacking: Stacking::LongestFirst,
+            windows: false,
         }),
         replication: Replication::Rescue,
         limits: Limits::Policed(Policing { rule: Rule::Probabilistic, when: When::Needed }),
@@ -142,6 +143,7 @@ static CATALOGUE: &[Policy] = &[
             Parameter { default: "yes", ..INFLATED },
             Parameter { default: "longest-first", ..STACKING },
             LIMITS,
+            WINDOWS,
         ],
         ..CALENDAR
     },
@@ -154,17 +156,17 @@ static CATALOGUE: &[Policy] = &[
     policed(
         "CALENDAR-HARD",
         Rule::Hard,
-        &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
+        &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
     ),
     policed(
         "CALENDAR-GRACE",
         Rule::Grace(0.5),
-        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
+        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
     ),
     policed(
         "CALENDAR-PROB",
         Rule::Probabilistic,
-        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS],
+        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
     ),
     Policy {
         name: "AVG",
@@ -317,6 +319,13 @@ const LIMITS: Parameter = Parameter {
               runs of the same user and program teach (`learned`)",
 };
 
+const WINDOWS: Parameter = Parameter {
+    name: "windows",
+    default: "no",
+    meaning: "whether each host gets the task of a job with learned limits that should make the most of its idle window, by \
+              how the host was recorded to be available (`yes` or `no`)",
+};
+
 const ALWAYS: Parameter = Parameter { default: "always", ..WHEN };
 const AS_IS: Parameter = Parameter { default: "no", ..CALIBRATED };
 const BARE: Parameter = Parameter { default: "no", ..INFLATED };
@@ -324,7 +333,12 @@ const GIVEN: Parameter = Parameter { default: "given", ..STACKING };
 
 /// What the rows with a calendar have in common.
 const CALENDAR: Policy = Policy {
-    admission: Admission::Calendar(Reckoning { calibrated: false, inflated: false, stacking: Stacking::Given }),
+    admission: Admission::Calendar(Reckoning {
+        calibrated: false,
+        inflated: false,
+        stacking: Stacking::Given,
+        windows: false,
+    }),
     ordering: Ordering::Promised,
     placement: Placement::Calendar,
     limits: Limits::Policed(Policing::OFF),
@@ -335,6 +349,7 @@ const CALENDAR: Policy = Policy {
         BARE,
         GIVEN,
         LIMITS,
+        WINDOWS,
     ],
     ..BASE
 };

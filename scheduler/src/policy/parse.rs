@@ -130,6 +130,7 @@ impl Policy {
             }
             ("calibrated", Admission::Calendar(reckoning), _) => reckoning.calibrated = yes_or_no(value)?,
             ("inflated", Admission::Calendar(reckoning), _) => reckoning.inflated = yes_or_no(value)?,
+            ("windows", Admission::Calendar(reckoning), _) => reckoning.windows = yes_or_no(value)?,
             ("stacking", Admission::Calendar(reckoning), _) => {
                 let choices = [("given", Stacking::Given), ("longest-first", Stacking::LongestFirst)];
                 reckoning.stacking = one_of(value, &choices, "`given` or `longest-first`")?;

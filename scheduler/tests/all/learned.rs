@@ -5,6 +5,7 @@ use common::view::{JobState, TaskState};
 use common::{HostId, JobId, Span};
 use scheduler::effect::{Offer, Refused, StartReason};
 use scheduler::event::{Progress, Tried};
+use scheduler::reservation::Windows;
 use scheduler::{Effect, Event, LearnedLimits};
 
 use crate::world::{World, s, settled, starts};
@@ -13,9 +14,14 @@ const LEARNED: &str = "PROMISE:inflated=no:limits=learned";
 
 /// A host that has done a program's runs: eleven of ten seconds, and one of a hundred.
 fn known(world: &mut World) -> HostId {
+    known_of(world, 10, 100)
+}
+
+/// The same with other run times.
+fn known_of(world: &mut World, short: u64, long: u64) -> HostId {
     let job = world.job(12).policy("FCFS").submit();
     let host = world.host(1).joins();
-    for run in (1..=12).map(|task| if task == 12 { 100 } else { 10 }) {
+    for run in (1..=12).map(|task| if task == 12 { long } else { short }) {
         world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(run));
     }
     assert_eq!(world.job_state(job), JobState::Finished);
@@ -143,4 +149,33 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
     let mut effects = Vec::new();
     world.scheduler.step(world.now, Event::JobRestored { job: JobId(9), bag, progress }, &mut effects);
     assert_eq!(limit(&effects), Some(told[1]));
+}
+
+/// Windows of a host that ended after so long, whenever they began.
+fn windows(long_s: f64) -> Box<Windows> {
+    let mut windows = Windows::default();
+    (0..200).for_each(|day| {
+        let from_s = 86_400.0 * f64::from(day) + 30_000.0;
+        windows.observe(from_s, from_s + long_s, true);
+    });
+    Box::new(windows)
+}
+
+#[test]
+fn a_window_has_the_task_that_should_make_the_most_of_it() {
+    for (long_s, windows_matter, next) in [(1_200.0, "yes", 2), (1_200.0, "no", 1), (400_000.0, "yes", 1)] {
+        let mut world = World::new();
+        let host = known_of(&mut world, 600, 6_000);
+        world.send(Event::HostWindows { host, windows: windows(long_s) });
+        let policy = format!("{LEARNED}:windows={windows_matter}");
+        let (_, effects) = world.job(2).policy(&policy).deadline(100_000).asks();
+        let first = limit(&effects).expect("it has a limit");
+        let attempt = world.attempt_on(host);
+        assert_eq!(attempt.task.index, 1);
+        // What is killed at its limit takes long; the other one may be short.
+        let effects = world.ends(host, attempt, Outcome::TimedOut(first), first);
+        assert_eq!(starts(&effects)[0].1.task.index, next, "windows of {long_s} s, {windows_matter}");
+        let over = limit(&effects).expect("it has a limit");
+        assert!(next == 1 || over == first, "a limit is no shorter in a window");
+    }
 }

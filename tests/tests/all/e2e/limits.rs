@@ -31,15 +31,22 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     // Most runs are short, and one is not: so will the next ones be.
     let script = "test $DESKGRID_TASK_ID != 12 && exec sleep 1; sleep 8";
     grid.json(bag(false, &["--array", "1-12", "--wait", "--", "sh", "-c", script]));
-    let script = "test $DESKGRID_TASK_ID != 3 && exec sleep 1; sleep 5";
-    let words =
-        grid.deskgrid(bag(true, &["--array", "1-6", "--dry-run", "--", "sh", "-c", script])).expect_code(0).stdout;
+    let short = ["--array", "1-6", "--dry-run", "--", "sh", "-c", "sleep 1"];
+    let words = grid.deskgrid(bag(true, &short)).expect_code(0).stdout;
     assert!(
         words.contains("limits ") && words.contains("first succeeds with ") && words.contains("12 runs"),
         "{words}"
     );
+    let known: Vec<f64> = grid.json(bag(true, &short))["limits"]["sequence_s"]
+        .as_array()
+        .map_or_else(Vec::new, |limits| limits.iter().map(number).collect());
+    assert!(known.len() >= 2, "{known:?}");
 
-    let taken = grid.json(bag(true, &["--array", "1-6", "--wait", "--", "sh", "-c", script]));
+    // One task takes longer than the first limit, and less than the second.
+    let speed = number(&grid.json(["host", "info", "h1"])["speed"]);
+    let between_s = f64::midpoint(known[0], known[1]) / speed;
+    let script = format!("test $DESKGRID_TASK_ID != 3 && exec sleep 1; exec sleep {between_s}");
+    let taken = grid.json(bag(true, &["--array", "1-6", "--wait", "--", "sh", "-c", &script]));
     let limits = &taken["limits"];
     let sequence: Vec<f64> = limits["sequence_s"].as_array().expect("limits").iter().map(number).collect();
     assert!(sequence.len() >= 2 && sequence.is_sorted(), "{limits}");
