@@ -39,6 +39,10 @@ macro_rules! states {
     };
 }
 
+mod account;
+
+pub use account::{AccountView, SpeculationView, SpreadView};
+
 states! {
     /// State of a job.
     JobState {
@@ -268,6 +272,8 @@ pub struct TaskView {
     pub reason: Option<String>,
     /// Oldest first.
     pub attempts: Vec<AttemptView>,
+    /// Its life, if it was only disclosed at first.
+    pub speculation: Option<SpeculationView>,
 }
 
 /// An attempt.

@@ -49,14 +49,17 @@ impl Scheduler {
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
+        let ids = bag.tasks.clone();
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         (job.stack, job.promise) = (stack, promise);
+        job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job
     }
 
     fn enter(&mut self, id: JobId, mut job: Job) {
         job.plan.entered = self.now;
         self.jobs.arrivals += 1;
+        self.get_to_know(id, &mut job);
         self.jobs.lines.sync(&mut job);
         self.jobs.table.insert(id, job);
     }
@@ -69,6 +72,7 @@ impl Scheduler {
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
         let deadline = bag.terms.deadline.filter(|_| policy.admission.reckoning().is_some());
         let mut job = self.draw_up(id, bag, policy, deadline.map(|deadline| (deadline, deadline)));
+        job.request(Some(&progress.requested), self.jobs.arrivals);
         let finished = job.fresh.intersection(&progress.finished);
         job.fresh.subtract(&finished);
         job.finished = finished.into();
@@ -146,6 +150,8 @@ impl Scheduler {
         }
         job.fresh.union_with(&untried);
         job.stack.rewind();
+        job.line_up_again(&reopened, self.jobs.arrivals);
+        self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
         self.renew(id);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
@@ -165,6 +171,7 @@ impl Scheduler {
     /// Only settled jobs are forgotten: nothing of others may be lost.
     pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
+            self.lose_sight(id);
             self.jobs.table.remove(&id);
         }
     }

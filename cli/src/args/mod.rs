@@ -6,6 +6,7 @@ pub(crate) mod research;
 #[cfg(windows)]
 pub(crate) mod scm;
 pub(crate) mod serve;
+pub(crate) mod speculation;
 pub(crate) mod submit;
 pub(crate) mod trace;
 pub(crate) mod value;
@@ -120,6 +121,12 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Submit a bag of tasks
     #[command(after_help = submit::EXAMPLES, override_usage = "deskgrid submit [OPTIONS] -- CMD ARG...")]
     Submit(Box<SubmitArgs>),
+    /// Say that the results of disclosed tasks are needed now
+    #[command(after_help = speculation::REQUEST)]
+    Request(speculation::RequestArgs),
+    /// What was spent on your tasks, what of it counts, and how long you waited for results
+    #[command(after_help = speculation::ACCOUNT)]
+    Account(speculation::AccountArgs),
     /// Look at jobs, wait for them, take their results, cancel and retry them
     #[command(subcommand)]
     Job(JobCommand),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use simulator::liars;
 use simulator::report::kondo::{self, File};
-use simulator::report::{gainaru, wozniak};
+use simulator::report::{gainaru, petrou, wozniak};
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -27,6 +27,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Kondo => "kondo",
         Paper::Gainaru => "gainaru",
         Paper::Wozniak => "wozniak",
+        Paper::Petrou => "petrou",
         Paper::Liars => "liars",
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
@@ -45,6 +46,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
             Failure::usage("the log cannot be used", hint).because(error)
         })?,
         Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
+        Paper::Petrou => petrou::reproduce(&petrou_study(args), &mut say),
         Paper::Liars => liars::report(&liars_study(args), &mut say),
     };
     for File { name, text } in &files {
@@ -78,6 +80,13 @@ fn gainaru_study(args: &ReproduceArgs) -> gainaru::Study {
     let study =
         if args.quick { gainaru::Study::quick(args.seed, threads) } else { gainaru::Study::full(args.seed, threads) };
     gainaru::Study { runs: args.runs.map_or(study.runs, |runs| runs as usize), log: args.log.clone(), ..study }
+}
+
+fn petrou_study(args: &ReproduceArgs) -> petrou::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { petrou::Study::quick(args.seed, threads) } else { petrou::Study::full(args.seed, threads) };
+    petrou::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
 }
 
 fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {

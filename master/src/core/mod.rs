@@ -15,6 +15,7 @@ mod mail;
 mod peers;
 mod record;
 mod retention;
+mod speculation;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

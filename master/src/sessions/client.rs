@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::view::JobView;
+use common::view::{AccountView, JobView};
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -79,7 +79,11 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             let version = Versions::of_clients().agree(&versions).map_err(NoAnswer::Refused)?;
             push(tx, &asker.welcome(version).await?)?;
         }
-        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, dry_run).await?)?,
+        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (false, dry_run)).await?)?,
+        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?)?,
+        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
+        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
+        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await?,
         Request::Jobs { jobs, states } => send_jobs(tx, &asker.jobs(&jobs, &states).await?).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
@@ -179,6 +183,17 @@ async fn send_jobs(tx: &mut FrameSender, jobs: &[JobView]) -> Result<(), NoAnswe
     }
     for chunk in jobs.chunks(CHUNK) {
         send(tx, &Reply::Jobs(chunk.to_vec())).await?;
+    }
+    Ok(())
+}
+
+async fn send_accounts(tx: &mut FrameSender, accounts: &[AccountView]) -> Result<(), NoAnswer> {
+    // No account at all is an answer too.
+    if accounts.is_empty() {
+        return push(tx, &Reply::Accounts(Vec::new()));
+    }
+    for chunk in accounts.chunks(CHUNK) {
+        send(tx, &Reply::Accounts(chunk.to_vec())).await?;
     }
     Ok(())
 }

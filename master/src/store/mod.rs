@@ -15,6 +15,7 @@ mod restore;
 mod results;
 mod retention;
 mod schema;
+mod speculation;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
 pub(crate) use schema::VERSION;
+pub(crate) use speculation::Disclosure;
 pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.

@@ -13,7 +13,8 @@ enum Step {
 }
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[Step] = &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4)];
+const MIGRATIONS: &[Step] =
+    &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4), Step::Sql(VERSION_5)];
 
 /// The version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -97,6 +98,17 @@ const VERSION_4: &str = "
 ALTER TABLE host ADD COLUMN owner TEXT;
 ALTER TABLE host ADD COLUMN valid INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempt ADD COLUMN verdict TEXT;
+";
+
+/// Disclosed jobs: `disclosed` is when nobody waited yet for a job's tasks, and NULL where all were needed from the
+/// beginning; `request` has ranges of tasks with when they were requested. `account` has, as postcard of
+/// `scheduler::ledger::Account`, what was spent on a user's forgotten jobs.
+const VERSION_5: &str = "
+ALTER TABLE job ADD COLUMN disclosed INTEGER;
+CREATE TABLE request (
+    job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (job, first)) WITHOUT ROWID;
+CREATE TABLE account (user TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
 ";
 
 /// What version 1 had not from its first day on.

@@ -82,6 +82,9 @@ impl Policy {
         if self.admission.reckoning().is_some() {
             return self.set_promise(name, value);
         }
+        if name == "with" {
+            return self.go_with(value);
+        }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
@@ -111,6 +114,15 @@ impl Policy {
 }
 
 impl Policy {
+    /// Takes over what another row has to say of hosts.
+    fn go_with(&mut self, value: &str) -> Result<(), Wanted> {
+        let row = catalogue().iter().find(|row| row.name.eq_ignore_ascii_case(value));
+        let row = row.filter(|row| row.admission.reckoning().is_none() && row.ordering.batchactive().is_none());
+        let row = row.ok_or("the name of a policy that promises nothing and tells no disclosed tasks apart")?;
+        (self.placement, self.replication, self.limits) = (row.placement, row.replication, row.limits);
+        Ok(())
+    }
+
     /// The parameters of the rows that promise.
     fn set_promise(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
         match (name, &mut self.admission, &mut self.limits) {

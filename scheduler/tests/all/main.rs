@@ -13,4 +13,5 @@ mod properties;
 mod quorum;
 mod reservation;
 mod retries;
+mod speculation;
 mod world;
