@@ -59,7 +59,7 @@ impl Scheduler {
     fn enter(&mut self, id: JobId, mut job: Job) {
         job.plan.entered = self.now;
         self.jobs.arrivals += 1;
-        self.get_to_know(id, &mut job);
+        self.meet(id, &mut job);
         self.jobs.lines.sync(&mut job);
         self.jobs.table.insert(id, job);
     }
@@ -171,7 +171,7 @@ impl Scheduler {
     /// Only settled jobs are forgotten: nothing of others may be lost.
     pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
-            self.lose_sight(id);
+            self.part_from(id);
             self.jobs.table.remove(&id);
         }
     }

@@ -4,16 +4,28 @@
 
 use std::cmp::Reverse;
 
+use common::job::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId};
 
 use crate::dispatch::after;
 use crate::effect::Effect;
 use crate::host::{Host, Load};
 use crate::job::{Job, Jobs};
-use crate::policy::ordering::{Disclosed, Requested};
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::policy::placement::Placement;
 use crate::promises::elapsed_s;
 use crate::scheduler::Scheduler;
 use crate::speculation::Turn;
+
+/// What tasks that want room have in common.
+#[derive(Clone, Copy, PartialEq)]
+struct Kind {
+    disclosed: bool,
+    overtakes: bool,
+    answer: Option<Batchactive>,
+    needs: Needs,
+    placement: Placement,
+}
 
 /// A task that wants room.
 struct Claim {
@@ -50,49 +62,55 @@ impl Scheduler {
         if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
             return;
         }
-        let table = &self.jobs.table;
-        self.jobs.speculating.retain(|id| table.get(id).is_some_and(|job| !job.settled()));
+        // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
+        let mut hopeless: Vec<Kind> = Vec::new();
         let mut last = None;
         while let Some(rank) = after(&self.jobs.lines.waiting, last) {
             last = Some(rank);
-            if rank.promised() {
+            let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else { continue };
+            let Some(claim) = self.claim(rank.job, kind.overtakes) else { continue };
+            let Some(chosen) = self.candidate(&claim) else {
+                hopeless.push(kind);
                 continue;
-            }
-            let Some(claim) = self.claim(rank.job) else { continue };
-            if claim.turn.disclosed && !claim.overtakes {
-                continue;
-            }
-            let Some(chosen) = self.candidate(&claim) else { continue };
+            };
             if !self.give_room(&chosen, &claim, fx) {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
             last = None;
+            hopeless.clear();
         }
     }
 
-    /// What the job's next task is, as one that wants room.
-    fn claim(&mut self, id: JobId) -> Option<Claim> {
-        let job = self.jobs.table.get_mut(&id)?;
-        let Some(speculation) = job.speculation.as_ref() else {
-            let index = job.requeued.first().or(job.fresh.first())?;
-            let turn = Turn { index, disclosed: false, key: 0, place: 0 };
-            return Some(Claim { job: id, turn, overtakes: false });
-        };
-        let answer = speculation.answer();
-        let turn = job.turn()?;
-        let overtakes = match turn.disclosed {
-            true => answer.disclosed == Disclosed::Need,
+    /// What a waiting job's next task may take the place of, and where; none where it takes nobody's place.
+    fn kind(&self, rank: Rank) -> Option<Kind> {
+        let job = self.jobs.table.get(&rank.job).filter(|_| !rank.promised())?;
+        let (needs, placement) = (job.rules.needs, job.policy.placement);
+        let answer = job.speculation.as_ref().map(|speculation| speculation.answer());
+        let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
+            true => matches!(answer.disclosed, Disclosed::Need { .. }),
             false => answer.requested == Requested::Srpt,
-        };
-        Some(Claim { job: id, turn, overtakes })
+        });
+        let kind = Kind { disclosed: rank.disclosed(), overtakes, answer, needs, placement };
+        (!kind.disclosed || overtakes).then_some(kind)
+    }
+
+    /// What the job's next task is, as one that wants room.
+    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Claim> {
+        let job = self.jobs.table.get_mut(&id)?;
+        if job.speculation.is_some() {
+            return Some(Claim { job: id, turn: job.turn()?, overtakes });
+        }
+        let index = job.requeued.first().or(job.fresh.first())?;
+        Some(Claim { job: id, turn: Turn { index, disclosed: false, key: 0, place: 0 }, overtakes })
     }
 
     /// Who is to make room for it, if anybody.
     fn candidate(&self, claim: &Claim) -> Option<Candidate> {
         let claimant = self.jobs.table.get(&claim.job)?;
         let mut best: Option<Candidate> = None;
-        for job in self.jobs.speculating.iter().filter_map(|id| self.jobs.table.get(id)) {
+        let jobs = self.jobs.speculating.iter().filter_map(|id| self.jobs.table.get(id));
+        for job in jobs.filter(|job| job.records.len() as u64 > job.requeued.len()) {
             for copy in job.records.values().flat_map(|record| record.live.iter()) {
                 let Some(host) = self.hosts.table.get(&copy.host) else { continue };
                 let Some(load) = host.books.get(&copy.attempt).filter(|load| !load.stopping) else { continue };

@@ -132,18 +132,22 @@ impl Speculation {
             let key = if self.answer.requested == Requested::Srpt { left.0 } else { 0 };
             return Turn { index, disclosed: false, key, place: self.place(index) };
         }
-        let key = if self.answer.disclosed == Disclosed::Need { self.needlessness(index) } else { 0 };
+        let key = match self.answer.disclosed {
+            Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
+            _ => 0,
+        };
         Turn { index, disclosed: true, key, place: self.arrival }
     }
 
-    /// How likely a disclosed task is not needed, in steps. Its user has to go on once for each task from the one that is
-    /// expected next up to this one. What was passed over is not expected at all.
-    fn needlessness(&self, index: u32) -> u64 {
+    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task from the one that is expected
+    /// next up to this one, and that takes time. What was passed over is not expected at all.
+    fn needlessness(&self, index: u32, later: f64) -> u64 {
         if index < self.next {
             return STEPS as u64;
         }
         let ahead = self.ids.rank(index) - self.ids.rank(self.next);
-        let needed = self.goes_on.powi(i32::try_from(ahead + 1).unwrap_or(i32::MAX));
+        let ahead = i32::try_from(ahead).unwrap_or(i32::MAX - 1);
+        let needed = self.goes_on.powi(ahead + 1) * later.powi(ahead);
         ((1.0 - needed) * STEPS) as u64
     }
 
@@ -231,7 +235,7 @@ impl Scheduler {
     }
 
     /// A job came whose requested tasks are told from disclosed ones.
-    pub(crate) fn get_to_know(&mut self, id: JobId, job: &mut Job) {
+    pub(crate) fn meet(&mut self, id: JobId, job: &mut Job) {
         if job.speculation.is_none() {
             return;
         }
@@ -247,7 +251,7 @@ impl Scheduler {
     }
 
     /// The job is forgotten; what was learned of its user is not.
-    pub(crate) fn lose_sight(&mut self, id: JobId) {
+    pub(crate) fn part_from(&mut self, id: JobId) {
         self.jobs.speculating.remove(&id);
         let user = self.jobs.table.get(&id).map(|job| &job.stack.terms.estimator.user);
         if let Some(speculator) = user.and_then(|user| self.jobs.speculators.get_mut(user)) {

@@ -138,6 +138,9 @@ impl Core {
         if let Some(refusal) = self.missing_content(&spec) {
             return Ok(Err(refusal));
         }
+        if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
+            return Ok(Err(refusal));
+        }
         let bag = bag(&spec, user, self.now, disclosed);
         let promise = self.promise(&bag);
         if dry_run || promise.is_err() {

@@ -1,10 +1,25 @@
 //! Disclosed jobs: what is requested of them, and what is dropped. What is not here: which task runs when (the scheduler).
 
-use common::{IdSet, JobId};
+use common::job::SPECULATIVE_POLICY;
+use common::wire::{Refusal, RefusalCode};
+use common::{IdSet, JobId, JobSpec};
 use scheduler::Event;
 
 use super::Core;
 use crate::store::StoreError;
+
+/// Why a job cannot be disclosed, if so.
+pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
+    let what = match scheduler::policy::policy(&spec.rules.policy) {
+        Some(policy) if !policy.tells_disclosed() => {
+            format!("the policy {} does not tell disclosed from needed tasks", policy.name)
+        }
+        _ if spec.rules.quorum.compares() => "results of disclosed tasks cannot be compared".to_owned(),
+        _ => return None,
+    };
+    let hint = format!("submit it with --policy {SPECULATIVE_POLICY}, or without --disclose");
+    Some(Refusal::new(RefusalCode::Invalid, what, hint))
+}
 
 impl Core {
     /// Somebody waits for these tasks of a job from now on, if it was disclosed; says how many nobody waited for.

@@ -167,14 +167,14 @@ static CATALOGUE: &[Policy] = &[
         "deskgrid: SRPTxFCFS with disclosed tasks by predicted need",
         "As SRPTxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::Need },
+        Batchactive { requested: Requested::Srpt, disclosed: NEED },
     ),
     batchactive(
         SPECULATIVE_POLICY,
         "deskgrid: FCFSxFCFS with disclosed tasks by predicted need",
         "As FCFSxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::Need },
+        Batchactive { requested: Requested::Fcfs, disclosed: NEED },
     ),
     batchactive(
         "INTERACTIVE-SRPT",
@@ -277,10 +277,22 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
     }
 }
 
+/// A task that is needed after another one has half the weight.
+const NEED: Disclosed = Disclosed::Need { later: 50 };
+
 const fn batchactive(name: &'static str, source: &'static str, summary: &'static str, answer: Batchactive) -> Policy {
     let (ordering, placement) = (Ordering::Batchactive(answer), Placement::PriCr);
-    Policy { name, source, summary, ordering, placement, parameters: &[WITH], ..BASE }
+    let parameters: &[Parameter] =
+        if matches!(answer.disclosed, Disclosed::Need { .. }) { &[LATER, WITH] } else { &[WITH] };
+    Policy { name, source, summary, ordering, placement, parameters, ..BASE }
 }
+
+const LATER: Parameter = Parameter {
+    name: "later",
+    default: "50",
+    meaning: "what each further task before a disclosed one counts, beside the chance that its user goes on, in per cent: \
+              100 is by that chance alone, 1 by the number of tasks before it",
+};
 
 const WITH: Parameter = Parameter {
     name: "with",

@@ -45,8 +45,11 @@ pub enum Disclosed {
     AsRequested,
     /// By the times of the disclosures, then by index.
     Fcfs,
-    /// By how likely each is needed next: how many of its job come before it, and how often its user goes on.
-    Need,
+    /// By how likely each is needed, and how soon: how many of its job come before it, and how often its user goes on.
+    Need {
+        /// What each further task before it counts, beside the chance that its user goes on, in per cent.
+        later: u8,
+    },
 }
 
 /// A job's place in the line; smaller goes first. Ends in the job's number, so that no two are equal.
@@ -68,6 +71,11 @@ impl Rank {
     /// Whether a deadline was promised to the job.
     pub(crate) fn promised(self) -> bool {
         !self.unpromised
+    }
+
+    /// Whether nobody waits for the task that is next.
+    pub(crate) fn disclosed(self) -> bool {
+        self.disclosed
     }
 
     /// The rank of a job whose next task is this one.
@@ -121,10 +129,10 @@ impl Batchactive {
             (Requested::Srpt, Disclosed::Fcfs) => {
                 "the requested task with the least work left; then disclosed ones by the times of their disclosures"
             }
-            (Requested::Fcfs, Disclosed::Need) => {
+            (Requested::Fcfs, Disclosed::Need { .. }) => {
                 "requested tasks by the times of their requests; then disclosed ones by how likely they are needed next"
             }
-            (Requested::Srpt, Disclosed::Need) => {
+            (Requested::Srpt, Disclosed::Need { .. }) => {
                 "the requested task with the least work left; then disclosed ones by how likely they are needed next"
             }
         }

@@ -4,10 +4,11 @@
 use common::Span;
 
 use super::admission::{Admission, Stacking};
+use super::ordering::{Batchactive, Disclosed};
 use super::placement::Placement;
 use super::policing::{Rule, When};
 use super::replication::{Replicated, Replication, Requeue};
-use super::{Limits, Policy, catalogue};
+use super::{Limits, Ordering, Policy, catalogue};
 
 /// Why a policy cannot be had as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +85,12 @@ impl Policy {
         }
         if name == "with" {
             return self.go_with(value);
+        }
+        if let ("later", Ordering::Batchactive(Batchactive { disclosed: Disclosed::Need { later }, .. })) =
+            (name, &mut self.ordering)
+        {
+            *later = number(value, 1.0, 100.0, "per cent, from 1 to 100")? as u8;
+            return Ok(());
         }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {

@@ -155,13 +155,13 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
 fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
     let mut world = world();
     for _ in 0..6 {
-        let job = world.job(2).policy("FCFSxNEED").user("anna").disclosed().submit();
+        let job = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
         request(&mut world, job, [1]);
         world.send(Event::UnrequestedCancelled { job });
         world.send(Event::JobCancelled { job, tasks: None });
     }
-    let fickle = world.job(2).policy("FCFSxNEED").user("anna").disclosed().submit();
-    let steady = world.job(2).policy("FCFSxNEED").user("berta").disclosed().submit();
+    let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
+    let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(begun(&effects), [(steady.0, 1)]);
     assert_eq!(done(&mut world, host), [(steady.0, 2)], "its second task is likelier needed than her first");

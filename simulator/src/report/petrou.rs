@@ -25,6 +25,8 @@ pub struct Study {
     pub threads: usize,
     /// Of the grid's 3,168 points each so-manieth one.
     pub stride: usize,
+    /// Of the values of each parameter in Figures 7 to 13 each so-manieth one.
+    pub value_stride: usize,
     /// Runs of each bar of Figures 7 to 13.
     pub repetitions: u32,
     /// Simulated days, of which the first two do not count; the paper has 16.
@@ -34,7 +36,7 @@ pub struct Study {
 impl Study {
     /// Every point.
     pub fn full(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, stride: 1, repetitions: 12, days: 16 }
+        Study { seed, threads, stride: 1, value_stride: 1, repetitions: 12, days: 16 }
     }
 
     /// A first look: one point in thirteen, which has some of every value.
@@ -66,7 +68,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         simulate(seed(study, 1, *at), *point, *contender, 1, study.days)
     });
     say("one parameter at a time");
-    let slices = Slice::all();
+    let slices = Slice::all(study.value_stride);
     let mut bars = Vec::new();
     for (slice, of) in slices.iter().enumerate() {
         for value in 0..of.values.len() {

@@ -176,7 +176,7 @@ pub(super) enum Axis {
 }
 
 impl Slice {
-    pub(super) fn all() -> Vec<Slice> {
+    pub(super) fn all(stride: usize) -> Vec<Slice> {
         let base = TABLE_3;
         let users = (1..=9).map(|half| (f64::from(2 * half), Parameters { users: 2 * half as usize, ..base }, 1));
         let change = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
@@ -191,14 +191,15 @@ impl Slice {
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
         let think = think.map(|think_s| (think_s, Parameters { think_s, ..base }, 1));
         let servers = [1, 2, 4, 8, 16].map(|n: usize| (n as f64, Parameters { users: 8 * n, ..base }, n));
-        vec![
-            Slice::of(Axis::Users, users.collect()),
-            Slice::of(Axis::Change, change.collect()),
-            Slice::of(Axis::Tasks, tasks.collect()),
-            Slice::of(Axis::Service, service.collect()),
-            Slice::of(Axis::Think, think.collect()),
-            Slice::of(Axis::Servers, servers.to_vec()),
-        ]
+        let all: [(Axis, Vec<(f64, Parameters, usize)>); 6] = [
+            (Axis::Users, users.collect()),
+            (Axis::Change, change.collect()),
+            (Axis::Tasks, tasks.collect()),
+            (Axis::Service, service.collect()),
+            (Axis::Think, think.collect()),
+            (Axis::Servers, servers.to_vec()),
+        ];
+        all.into_iter().map(|(axis, values)| Slice::of(axis, values.into_iter().step_by(stride).collect())).collect()
     }
 
     fn of(axis: Axis, values: Vec<(f64, Parameters, usize)>) -> Slice {
