@@ -81,8 +81,20 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         let (_, parameters, servers) = slices[*slice].values[*value];
         simulate(seed(study, 2, u64::from(*repetition)), parameters, points::SHOWN[*place], servers, study.days)
     });
+    say("ours around Table 3");
+    let around: Vec<(u64, Parameters)> =
+        (0..).zip(points::around()).skip(study.stride / 2).step_by(study.stride).collect();
+    let pairs: Vec<(u64, Parameters, Contender)> =
+        around.iter().flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender))).collect();
+    let pairs = in_parallel(study.threads, &pairs, |(at, point, contender)| {
+        simulate(seed(study, 3, *at), *point, *contender, 1, study.days)
+    });
     let points = points.into_iter().map(|(_, point)| point).zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
-    let mut found = Results { points: points.collect(), slices };
+    let mut found = Results {
+        points: points.collect(),
+        slices,
+        around: pairs.chunks(points::PAIRS.len()).map(<[_]>::to_vec).collect(),
+    };
     for ((slice, value, place, _), measured) in bars.into_iter().zip(shown) {
         found.slices[slice].note(value, place, measured);
     }

@@ -154,6 +154,27 @@ pub fn grid() -> Vec<Parameters> {
 pub(super) const TABLE_3: Parameters =
     Parameters { users: 8, change_max: 0.2, tasks_max: 15, service_s: 600.0, think_s: 6_000.0 };
 
+/// 432 points around Table 3, where there is something to be gained between idle and always busy servers: for ours.
+pub(super) fn around() -> Vec<Parameters> {
+    let mut points = Vec::new();
+    for users in [4, 8, 12, 16] {
+        for change_max in [0.0, 0.2, 0.4] {
+            for tasks_max in [7, 15, 31, 63] {
+                for service_s in [300.0, 600.0, 1_200.0] {
+                    for think_s in [3_000.0, 6_000.0, 12_000.0] {
+                        points.push(Parameters { users, change_max, tasks_max, service_s, think_s });
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
+/// The contenders at those points.
+pub(super) const PAIRS: [Contender; 4] =
+    [Contender::SrptFcfs, Contender::SrptNeed, Contender::FcfsFcfs, Contender::FcfsNeed];
+
 /// What is varied while everything else is as in Table 3.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Slice {
@@ -230,9 +251,18 @@ pub(super) struct Results {
     /// Each point of the grid with its contenders.
     pub(super) points: Vec<(Parameters, Vec<Measured>)>,
     pub(super) slices: Vec<Slice>,
+    /// Each point around Table 3 with the contenders of [`PAIRS`].
+    pub(super) around: Vec<Vec<Measured>>,
 }
 
 impl Results {
+    /// By what factor ours is better around Table 3: under SRPT, and under FCFS.
+    pub(super) fn gains(&self) -> [Factors; 2] {
+        [0, 2].map(|paper: usize| {
+            Factors::of(self.around.iter().map(|runs| runs[paper].vresp_s() / runs[paper + 1].vresp_s()))
+        })
+    }
+
     pub(super) fn slice(&self, axis: Axis) -> &Slice {
         let at = self.slices.iter().position(|slice| slice.axis == axis).unwrap_or(0);
         &self.slices[at]
