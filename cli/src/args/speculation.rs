@@ -44,7 +44,7 @@ impl std::str::FromStr for Wanted {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let (job, tasks) = text.split_once('.').map_or((text, "all"), |(job, tasks)| (job, tasks));
-        let job = job.parse().map_err(|why| format!("{why}"))?;
+        let job = job.parse()?;
         Ok(Wanted { job, tasks: tasks.parse().map_err(|why| format!("{why}"))? })
     }
 }

@@ -80,10 +80,6 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             push(tx, &asker.welcome(version).await?)?;
         }
         Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (false, dry_run)).await?)?,
-        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?)?,
-        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
-        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
-        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await?,
         Request::Jobs { jobs, states } => send_jobs(tx, &asker.jobs(&jobs, &states).await?).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
@@ -143,8 +139,23 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
         Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
+        speculation => answer_of_speculation(asker, speculation, tx).await?,
     }
     Ok(())
+}
+
+/// The same of disclosed jobs and accounts.
+async fn answer_of_speculation(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    match request {
+        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?),
+        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?),
+        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?),
+        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await,
+        other => {
+            let what = format!("there is no answer to {}", name(&other));
+            Err(NoAnswer::Refused(Refusal::new(RefusalCode::Invalid, what, "")))
+        }
+    }
 }
 
 fn push(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {

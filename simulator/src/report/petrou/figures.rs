@@ -5,38 +5,9 @@ use crate::report::figure::{Bar, Body, Figure};
 
 /// All figures.
 pub(super) fn figures(results: &Results) -> Vec<Figure> {
-    use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs, SrptNeed};
-    let against = |worse, better| results.factors(worse, better);
     let users = results.slice(Axis::Users);
-    vec![
-        cumulative(
-            4,
-            "Figure 4: visible response time, SRPTxFCFS over SRPT",
-            &[
-                ("over interactive", against(InteractiveSrpt, SrptFcfs)),
-                ("over batch", against(BatchSrpt, SrptFcfs)),
-                ("by need (ours) over interactive", against(InteractiveSrpt, SrptNeed)),
-                ("by need (ours) over batch", against(BatchSrpt, SrptNeed)),
-            ],
-        ),
-        cumulative(
-            5,
-            "Figure 5: visible response time, FCFSxFCFS over FCFS",
-            &[
-                ("over interactive", against(InteractiveFcfs, FcfsFcfs)),
-                ("over batch", against(BatchFcfs, FcfsFcfs)),
-                ("by need (ours) over interactive", against(InteractiveFcfs, FcfsNeed)),
-                ("by need (ours) over batch", against(BatchFcfs, FcfsNeed)),
-            ],
-        ),
-        cumulative(
-            6,
-            "Figure 6: scaled billed resources, SRPTxFCFS over batch FCFS",
-            &[
-                ("of what was requested", results.billed(Measured::scaled_billed)),
-                ("of what was waited for", results.billed(Measured::scaled_billed_waited)),
-            ],
-        ),
+    let mut all = factors(results);
+    all.extend([
         bars(7, "Figure 7: users", users, "mean visible response time (s)", Measured::vresp_s),
         bars(8, "Figure 8: users", users, "mean visible slowdown", Measured::vslow),
         bars(9, "Figure 9: users", users, "finished tasks in two weeks", |run| run.finished() as f64),
@@ -75,6 +46,43 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
             results.slice(Axis::Servers),
             "mean visible response time (s)",
             Measured::vresp_s,
+        ),
+    ]);
+    all
+}
+
+/// Figures 4 to 6, and the same of ours.
+fn factors(results: &Results) -> Vec<Figure> {
+    use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs, SrptNeed};
+    let against = |worse, better| results.factors(worse, better);
+    vec![
+        cumulative(
+            4,
+            "Figure 4: visible response time, SRPTxFCFS over SRPT",
+            &[
+                ("over interactive", against(InteractiveSrpt, SrptFcfs)),
+                ("over batch", against(BatchSrpt, SrptFcfs)),
+                ("by need (ours) over interactive", against(InteractiveSrpt, SrptNeed)),
+                ("by need (ours) over batch", against(BatchSrpt, SrptNeed)),
+            ],
+        ),
+        cumulative(
+            5,
+            "Figure 5: visible response time, FCFSxFCFS over FCFS",
+            &[
+                ("over interactive", against(InteractiveFcfs, FcfsFcfs)),
+                ("over batch", against(BatchFcfs, FcfsFcfs)),
+                ("by need (ours) over interactive", against(InteractiveFcfs, FcfsNeed)),
+                ("by need (ours) over batch", against(BatchFcfs, FcfsNeed)),
+            ],
+        ),
+        cumulative(
+            6,
+            "Figure 6: scaled billed resources, SRPTxFCFS over batch FCFS",
+            &[
+                ("of what was requested", results.billed(Measured::scaled_billed)),
+                ("of what was waited for", results.billed(Measured::scaled_billed_waited)),
+            ],
         ),
         cumulative(
             16,

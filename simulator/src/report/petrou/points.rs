@@ -175,12 +175,14 @@ pub(super) fn around() -> Vec<Parameters> {
 pub(super) const PAIRS: [Contender; 4] =
     [Contender::SrptFcfs, Contender::SrptNeed, Contender::FcfsFcfs, Contender::FcfsNeed];
 
+/// Where a bar stands on its axis, its parameters, and how many servers.
+type Values = Vec<(f64, Parameters, usize)>;
+
 /// What is varied while everything else is as in Table 3.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Slice {
     pub(super) axis: Axis,
-    /// Where a bar stands on its axis, its parameters, and how many servers.
-    pub(super) values: Vec<(f64, Parameters, usize)>,
+    pub(super) values: Values,
     /// Of each value, of each bar, its runs.
     pub(super) runs: Vec<[Vec<Measured>; SHOWN.len()]>,
 }
@@ -212,7 +214,7 @@ impl Slice {
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
         let think = think.map(|think_s| (think_s, Parameters { think_s, ..base }, 1));
         let servers = [1, 2, 4, 8, 16].map(|n: usize| (n as f64, Parameters { users: 8 * n, ..base }, n));
-        let all: [(Axis, Vec<(f64, Parameters, usize)>); 6] = [
+        let all: [(Axis, Values); 6] = [
             (Axis::Users, users.collect()),
             (Axis::Change, change.collect()),
             (Axis::Tasks, tasks.collect()),
@@ -223,7 +225,7 @@ impl Slice {
         all.into_iter().map(|(axis, values)| Slice::of(axis, values.into_iter().step_by(stride).collect())).collect()
     }
 
-    fn of(axis: Axis, values: Vec<(f64, Parameters, usize)>) -> Slice {
+    fn of(axis: Axis, values: Values) -> Slice {
         let runs = values.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
         Slice { axis, values, runs }
     }
