@@ -150,6 +150,21 @@ impl IdSet {
         self.ranges.range(..id).map(|(a, b)| u64::from(id.min(b.saturating_add(1)) - a)).sum()
     }
 
+    /// The smallest index from `from` on that is not in `other`. Costs as much as the ranges that it passes over.
+    pub fn first_beyond(&self, from: u32, other: &IdSet) -> Option<u32> {
+        let start = self.range_at(from).map_or(from, |(first, _)| first);
+        for (first, last) in self.ranges.range(start..).map(|(a, b)| (*a, *b)) {
+            let mut id = first.max(from);
+            while id <= last {
+                match other.range_at(id) {
+                    None => return Some(id),
+                    Some((_, end)) => id = end.checked_add(1)?,
+                }
+            }
+        }
+        None
+    }
+
     /// The set of all these inclusive ranges, which may overlap, touch and stand in any order.
     pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.retain(|(a, b)| a <= b);
@@ -260,6 +275,10 @@ mod tests {
             let mut union = sa.clone();
             union.union_with(&sb);
             prop_assert_eq!(model(&union), a.union(&b).copied().collect());
+            for from in 0..50 {
+                let beyond = a.range(from..).find(|id| !b.contains(id)).copied();
+                prop_assert_eq!(sa.first_beyond(from, &sb), beyond);
+            }
             let mut minus = sa.clone();
             minus.subtract(&sb);
             prop_assert_eq!(minus.len() as usize, a.difference(&b).count());

@@ -15,6 +15,8 @@ use crate::time::Span;
 pub const DEFAULT_POLICY: &str = "deskgrid";
 /// The policy of jobs with a deadline that ask for none.
 pub const PROMISING_POLICY: &str = "PROMISE";
+/// The policy of jobs whose tasks are disclosed and that ask for none.
+pub const SPECULATIVE_POLICY: &str = "FCFSxNEED";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The most results of a task that a job may want to agree.

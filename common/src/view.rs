@@ -37,8 +37,10 @@ macro_rules! states {
     };
 }
 
+mod account;
 mod promise;
 
+pub use account::{AccountView, SpeculationView, SpreadView};
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 
 states! {
@@ -274,6 +276,8 @@ pub struct TaskView {
     pub reason: Option<String>,
     /// Oldest first.
     pub attempts: Vec<AttemptView>,
+    /// Its life, if it was only disclosed at first.
+    pub speculation: Option<SpeculationView>,
 }
 
 /// An attempt.

@@ -224,7 +224,7 @@ impl Engine {
     /// If the store fails.
     pub fn submit(&mut self, ticket: u64, request: RequestId, user: &str, spec: JobSpec) -> Result<(), StoreError> {
         let taken = match check_spec(&spec) {
-            Ok(()) => self.core.submit(request, user, spec, false)?,
+            Ok(()) => self.core.submit(request, user, spec, (false, false))?,
             Err(refusal) => Err(refusal),
         };
         let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));

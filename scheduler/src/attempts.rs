@@ -165,6 +165,14 @@ impl Scheduler {
         self.lose(host, attempt, EndReason::Returned, fx);
     }
 
+    /// An attempt makes room for a task, which is no fault of its own.
+    pub(crate) fn preempt(&mut self, host: HostId, attempt: AttemptId, by: TaskId, kept: bool, fx: &mut Vec<Effect>) {
+        let why = EndReason::Preempted { by, kept };
+        self.hosts.stop(host, attempt, self.now, self.settings.stops_when_reported);
+        stop(host, attempt, why.clone(), fx);
+        self.carry_on(attempt, Charge::Nothing, why, fx);
+    }
+
     /// The attempt is off the books, and that counts as a failure of its task.
     pub(crate) fn fail(&mut self, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         self.carry_on(attempt, Charge::Failure, why, fx);

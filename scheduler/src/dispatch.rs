@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::{HostId, Incarnation, Time};
+use common::{HostId, Incarnation, JobId, Time};
 
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::foresight::Foresight;
@@ -24,6 +24,7 @@ impl Scheduler {
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
         self.place_promised(fx);
         self.place_waiting(fx);
+        self.make_room(fx);
         self.place_copies(fx);
         if let Some(host) = delivered {
             self.prefetch(host, fx);
@@ -46,17 +47,25 @@ impl Scheduler {
 
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
     /// of the ready hosts lets the next one try.
-    fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
+    pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut last = None;
         while !self.hosts.index.ready.is_empty()
             && let Some(rank) = after(&self.jobs.lines.waiting, last)
         {
-            let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
-            let foresight = &self.foresight;
-            Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).place(job, fx);
-            self.jobs.lines.sync(job);
-            last = Some(rank);
+            if !self.place_job(rank.job, fx) {
+                last = Some(rank);
+            }
         }
+    }
+
+    /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank of its own. Whether
+    /// the job should be asked again.
+    pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        let Some(job) = self.jobs.table.get_mut(&id) else { return false };
+        let mut starter = Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation);
+        let again = if job.speculation.is_some() { starter.place_next(job, fx) } else { starter.place(job, fx) };
+        self.jobs.lines.sync(job);
+        again
     }
 
     /// Copies to slots that no waiting task took.
@@ -79,7 +88,8 @@ impl Scheduler {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
         let fit = job.pace.fit(self.settings.prefetch_window);
-        if fit == 0 || job.promise.is_some() || !self.hosts.index.ready.is_empty() {
+        let one_by_one = job.promise.is_some() || job.speculation.is_some();
+        if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
             return;
         }
         if job.rules.quorum.compares() {
@@ -127,7 +137,7 @@ impl Scheduler {
 }
 
 /// The job in this line that comes after the last one; the first one where there is no last one.
-fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
+pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
     match last {
         None => line.first().copied(),
         Some(last) => line.range((Excluded(last), Unbounded)).next().copied(),
@@ -158,11 +168,15 @@ impl<'a> Starter<'a> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
-    /// What waits goes to the hosts that the job's policy proposes, until it wants none.
-    fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
-        if job.promise.is_some() {
-            return;
+    /// What waits goes to the hosts that the job's policy proposes, until it wants none: it need not be asked again.
+    fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        if job.promise.is_none() {
+            self.place_all(job, fx);
         }
+        false
+    }
+
+    fn place_all(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
         self.classify(job);
         if job.rules.quorum.compares() {
@@ -201,6 +215,24 @@ impl<'a> Starter<'a> {
             }
             eligible = eligible.saturating_sub(1);
         }
+    }
+
+    /// The task of the job that is next goes to the host that its policy proposes; whether there is one.
+    fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        self.prepare(job);
+        let (placement, scene) = (job.policy.placement, self.scene(job));
+        let primary = job.wishes.first_primary().and_then(|(index, wish)| {
+            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
+            Some((index, wish, host))
+        });
+        if let Some((index, wish, host)) = primary {
+            job.wishes.remove(index);
+            return self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx).is_some();
+        }
+        let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return false };
+        let Some(turn) = job.turn() else { return false };
+        let Some(why) = job.take_waiting(turn.index) else { return false };
+        self.start(job, turn.index, host, why, fx).is_some()
     }
 
     /// Brings the job's plan up to date; where its end is predicted for the first time, what runs already has a timeout

@@ -267,6 +267,13 @@ pub enum EndReason {
     },
     /// Its host is let in no more.
     Revoked,
+    /// It made room for a task that goes before it.
+    Preempted {
+        /// For which task.
+        by: TaskId,
+        /// Whether its own task keeps its state, and so goes on where it was.
+        kept: bool,
+    },
 }
 
 /// Why tasks are cancelled.
@@ -276,6 +283,8 @@ pub enum CancelReason {
     Asked,
     /// More tasks of the job failed than its `max_fails` allows.
     TooManyFailures(u64),
+    /// Nobody had requested them, and their user needs no more of the job.
+    Unrequested,
 }
 
 /// How a task was settled.
@@ -385,6 +394,13 @@ impl fmt::Display for Judgement {
     }
 }
 
+impl EndReason {
+    /// Whether its host is not to go on with it, though its task can still use a result.
+    pub(crate) fn gives_back(&self) -> bool {
+        matches!(self, EndReason::Returned | EndReason::Preempted { .. })
+    }
+}
+
 impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -402,6 +418,8 @@ impl fmt::Display for EndReason {
                 )
             }
             EndReason::Revoked => write!(f, "its host was revoked"),
+            EndReason::Preempted { by, kept: true } => write!(f, "made room for task {by}, its state being kept"),
+            EndReason::Preempted { by, kept: false } => write!(f, "made room for task {by}, and begins anew"),
         }
     }
 }
@@ -411,6 +429,7 @@ impl fmt::Display for CancelReason {
         match self {
             CancelReason::Asked => write!(f, "asked for"),
             CancelReason::TooManyFailures(limit) => write!(f, "more than {limit} tasks of the job failed"),
+            CancelReason::Unrequested => write!(f, "not requested, and needed no more"),
         }
     }
 }

@@ -179,6 +179,18 @@ pub enum Event {
         /// How long.
         windows: Box<Windows>,
     },
+    /// Somebody waits for these tasks (none given: all) of a job from now on.
+    TasksRequested {
+        /// Which job.
+        job: JobId,
+        /// Which tasks; those that were requested already are left alone.
+        tasks: Option<IdSet>,
+    },
+    /// What nobody has requested of a job is not needed any more.
+    UnrequestedCancelled {
+        /// Which job.
+        job: JobId,
+    },
 }
 
 /// What of a job concerns the scheduler.
@@ -190,6 +202,9 @@ pub struct Bag {
     pub rules: Rules,
     /// By when they are to be done, and what is said of how long they take.
     pub terms: Terms,
+    /// Whether nobody waits for them until they are requested: the user only says what may be needed, the likeliest first.
+    /// Policies that do not ask for this take them as requested.
+    pub disclosed: bool,
 }
 
 /// What a bag's user wants to be promised, and says for it.
@@ -207,7 +222,7 @@ pub struct Terms {
 impl Bag {
     /// A bag of which nothing is promised.
     pub fn new(tasks: IdSet, rules: Rules) -> Self {
-        Self { tasks, rules, terms: Terms::default() }
+        Self { tasks, rules, terms: Terms::default(), disclosed: false }
     }
 }
 
@@ -231,6 +246,8 @@ pub struct Progress {
     pub attempts: u64,
     /// Those of them that were duplicates.
     pub duplicates: u64,
+    /// Tasks that were requested, of a bag that was disclosed.
+    pub requested: IdSet,
 }
 
 /// An unsettled task of a restored job that has had attempts.

@@ -26,6 +26,7 @@ use crate::promises::Promise;
 use crate::quorum::Question;
 use crate::reservation::Run;
 use crate::settings::Settings;
+use crate::speculation::{Speculation, Speculator};
 use crate::stack::Stack;
 use crate::wishes::{Wish, Wishes};
 
@@ -73,6 +74,8 @@ pub(crate) struct Job {
     pub(crate) stack: Stack,
     /// What it was promised, if anything.
     pub(crate) promise: Option<Promise>,
+    /// Which of its tasks are needed, where its policy asks.
+    pub(crate) speculation: Option<Box<Speculation>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     in_line: bool,
@@ -160,7 +163,7 @@ impl Record {
     pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return false };
         let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else { return false };
-        let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), *why == EndReason::Returned);
+        let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), why.gives_back());
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
@@ -205,6 +208,7 @@ impl Job {
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,
+            speculation: None,
             alone: BTreeMap::new(),
             in_line: false,
             in_copy_line: false,
@@ -278,10 +282,11 @@ impl Job {
 
     pub(crate) fn counts(&self) -> TaskCounts {
         let live = self.records.len() as u64 - self.requeued.len();
+        let disclosed = self.waiting_disclosed();
         TaskCounts {
             total: self.total,
-            disclosed: 0,
-            waiting: self.waiting(),
+            disclosed,
+            waiting: self.waiting() - disclosed,
             running: live - self.suspended,
             suspended: self.suspended,
             finished: self.finished.len(),
@@ -291,6 +296,13 @@ impl Job {
     }
 
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
+        let state = self.plain_state(index)?;
+        let disclosed = state == TaskState::Waiting && self.only_disclosed(index);
+        Some(if disclosed { TaskState::Disclosed } else { state })
+    }
+
+    /// Its state, whether or not somebody waits for it.
+    fn plain_state(&self, index: u32) -> Option<TaskState> {
         if let Some(record) = self.records.get(&index) {
             return Some(record.state());
         }
@@ -544,8 +556,11 @@ impl Record {
 pub(crate) struct Jobs {
     pub(crate) table: BTreeMap<JobId, Job>,
     pub(crate) lines: Lines,
-    /// How many jobs have arrived.
+    /// How many jobs, and requests, have arrived.
     pub(crate) arrivals: u64,
+    /// Jobs of policies that tell requested from disclosed tasks, and their users.
+    pub(crate) speculating: BTreeSet<JobId>,
+    pub(crate) speculators: BTreeMap<String, Speculator>,
 }
 
 /// The jobs that want slots, in the order in which they get them.
@@ -570,7 +585,17 @@ impl Lines {
 
     /// Puts the job where it belongs, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
-        let waits = !job.fresh.is_empty() || !job.requeued.is_empty() || job.wishes.first_primary().is_some();
+        let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();
+        if job.speculation.is_some() {
+            let rank = job.turn_rank();
+            waits = rank.is_some();
+            if let Some(rank) = rank.filter(|rank| *rank != job.rank) {
+                line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+                line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
+                job.rank = rank;
+            }
+        }
+        waits |= job.wishes.first_primary().is_some();
         line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
         let wants = job.wants_copies();
         line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);

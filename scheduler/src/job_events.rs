@@ -50,14 +50,17 @@ impl Scheduler {
         let lessons = self.past_lessons(&bag, policy.limits);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
+        let ids = bag.tasks.clone();
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         (job.stack, job.promise, job.lessons) = (stack, promise, lessons);
+        job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job
     }
 
     fn enter(&mut self, id: JobId, mut job: Job) {
         job.plan.entered = self.now;
         self.jobs.arrivals += 1;
+        self.meet(id, &mut job);
         self.jobs.lines.sync(&mut job);
         self.jobs.table.insert(id, job);
     }
@@ -70,6 +73,7 @@ impl Scheduler {
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
         let deadline = bag.terms.deadline.filter(|_| policy.admission.reckoning().is_some());
         let mut job = self.draw_up(id, bag, policy, deadline.map(|deadline| (deadline, deadline)));
+        job.request(Some(&progress.requested), self.jobs.arrivals);
         let finished = job.fresh.intersection(&progress.finished);
         job.fresh.subtract(&finished);
         job.finished = finished.into();
@@ -152,6 +156,8 @@ impl Scheduler {
         }
         job.fresh.union_with(&untried);
         job.stack.rewind();
+        job.line_up_again(&reopened, self.jobs.arrivals);
+        self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
         self.renew(id);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
@@ -171,6 +177,7 @@ impl Scheduler {
     /// Only settled jobs are forgotten: nothing of others may be lost.
     pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
+            self.part_from(id);
             self.jobs.table.remove(&id);
         }
     }

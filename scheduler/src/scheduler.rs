@@ -39,13 +39,21 @@ impl Scheduler {
     ///
     /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.step_all(now, std::iter::once(event), effects);
+    }
+
+    /// Considers events that are known at the same time: nothing starts before all of them are noted.
+    pub fn step_all(&mut self, now: Time, events: impl IntoIterator<Item = Event>, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
-        let job = match &event {
-            Event::JobSubmitted { job, .. } => Some(*job),
-            Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
-            _ => None,
-        };
-        let delivered = self.apply(event, effects);
+        let (mut delivered, mut job) = (None, None);
+        for event in events {
+            job = match &event {
+                Event::JobSubmitted { job, .. } => Some(*job),
+                Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
+                _ => job,
+            };
+            delivered = self.apply(event, effects).or(delivered);
+        }
         self.dispatch(delivered, effects);
         if let Some(job) = job {
             self.note_prediction(job);
@@ -68,6 +76,8 @@ impl Scheduler {
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
             Event::JobForgotten { job } => self.on_job_forgotten(job),
+            Event::TasksRequested { job, tasks } => self.on_tasks_requested(job, tasks.as_ref()),
+            Event::UnrequestedCancelled { job } => self.on_unrequested_cancelled(job, fx),
             Event::HostJoined { host, slots, speed, status, held } => {
                 self.on_host_joined(host, slots, speed, status, &held, fx);
             }

@@ -95,8 +95,8 @@ impl Scheduler {
         let job = self.jobs.table.get(&job)?;
         let recorded = || job.records.iter().filter(|(_, record)| record.state() == state).map(|(index, _)| index);
         Some(match state {
-            TaskState::Disclosed => IdSet::new(),
-            TaskState::Waiting => waiting(job),
+            TaskState::Disclosed => job.split(&waiting(job)).1,
+            TaskState::Waiting => job.split(&waiting(job)).0,
             TaskState::Running | TaskState::Suspended => recorded().collect(),
             TaskState::Finished => job.finished.set(),
             TaskState::Failed => job.failed.clone(),

@@ -13,6 +13,7 @@ pub mod report;
 pub mod scenario;
 pub mod stats;
 pub mod trace;
+pub mod users;
 pub mod world;
 
 pub use replay::{Record, replay};

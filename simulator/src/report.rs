@@ -5,6 +5,7 @@ pub mod figure;
 pub mod gainaru;
 pub mod kondo;
 mod markdown;
+pub mod petrou;
 pub mod rows;
 pub mod svg;
 pub mod wozniak;

@@ -1,4 +1,4 @@
-//! Scripted scenarios of deadlines and policing, as JSON: what somebody wrote down by hand, done by the scheduler, and told
+//! Scripted scenarios of deadlines, policing and disclosed tasks, as JSON: what somebody wrote down by hand, done by the scheduler, and told
 //! with every event. What is not here: random workloads (`report::wozniak`).
 //!
 //! A file is one scenario or several, in the forms of the project's vectors of known answers:
@@ -8,10 +8,14 @@
 //!   earliest deadline that it could be promised.
 //! - `kill`: an estimate and the time that has passed. Answered with who would be killed.
 //! - `estimate_interval`: a run time and the quality of an estimate. Answered with the estimates that fit.
+//! - `scenarios`: sets of tasks that users disclose, request and cancel, on equal servers. Answered with the visible response
+//!   times, what was used and billed, and the trace.
 //! - `bags`: bags with their arrivals, estimates, run times and deadlines, on hosts of given speeds, under a policy.
 
 mod form;
 mod replay;
+mod sets;
 
 pub use form::{BadScenario, Scenario, read};
 pub use replay::{Answer, answer};
+pub use sets::Sets;

@@ -6,7 +6,10 @@ use clap::Args;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid account
+  deskgrid account --jobs                        job by job as well
   deskgrid account --user ada --output json      an admin looks at another user's
+Times are seconds of processors. USED is what the tasks took, BILLED what of it was requested, FREE the rest. WAITED is
+how long results were waited for, on average, after they were requested, and SLOWDOWN that by what the task took.
 Estimates are by user and program. TOOK/ESTIMATED is what tasks took by what was estimated: the median, and the ends of
 the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
 
@@ -16,4 +19,7 @@ pub(crate) struct AccountArgs {
     /// Whose [default: yours; an admin's are everybody's]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Job by job as well, as far as they are not forgotten
+    #[arg(long)]
+    pub jobs: bool,
 }

@@ -77,13 +77,20 @@ already is kept if it is the same; if it differs, nothing is written unless you 
         force: bool,
     },
     /// Cancel jobs, or some tasks of them
-    #[command(after_help = "Examples:\n  deskgrid job cancel 7\n  deskgrid job cancel 7 --tasks 50-100")]
+    #[command(after_help = "\
+Examples:
+  deskgrid job cancel 7
+  deskgrid job cancel 7 --tasks 50-100
+  deskgrid job cancel 7 --unrequested     of a disclosed job what nobody has requested")]
     Cancel {
         /// Which: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
         /// Only these tasks
         #[arg(long, value_name = "TASKS")]
         tasks: Option<Selector>,
+        /// Only what was disclosed and not requested, running tasks included
+        #[arg(long, conflicts_with = "tasks")]
+        unrequested: bool,
     },
     /// Try failed (and cancelled) tasks again
     #[command(after_help = "Examples:\n  deskgrid job retry 7 --failed\n  deskgrid job retry last --tasks 3,5")]

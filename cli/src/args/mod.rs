@@ -7,6 +7,7 @@ pub(crate) mod research;
 #[cfg(windows)]
 pub(crate) mod scm;
 pub(crate) mod serve;
+pub(crate) mod speculation;
 pub(crate) mod submit;
 pub(crate) mod trace;
 pub(crate) mod value;
@@ -122,6 +123,9 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Submit a bag of tasks
     #[command(after_help = submit::EXAMPLES, override_usage = "deskgrid submit [OPTIONS] -- CMD ARG...")]
     Submit(Box<SubmitArgs>),
+    /// Say that the results of disclosed tasks are needed now
+    #[command(after_help = speculation::REQUEST)]
+    Request(speculation::RequestArgs),
     /// Look at jobs, wait for them, take their results, cancel and retry them
     #[command(subcommand)]
     Job(JobCommand),
@@ -131,7 +135,7 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Look at hosts, and take them out of service
     #[command(subcommand)]
     Host(HostCommand),
-    /// A user's account: how good estimates were
+    /// What was spent on your tasks, what of it counts, how long you waited for results, and how good estimates were
     #[command(after_help = account::EXAMPLES)]
     Account(AccountArgs),
     /// The catalogue of scheduling policies

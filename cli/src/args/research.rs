@@ -78,6 +78,8 @@ pub(crate) enum Paper {
     Gainaru,
     /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
     Wozniak,
+    /// Petrou, Ganger and Gibson: Cluster Scheduling for Explicitly-Speculative Tasks, ICS 2004
+    Petrou,
     /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that costs
     Liars,
 }
@@ -97,7 +99,7 @@ pub(crate) struct ReproduceArgs {
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; of downey 5, or 2; see the report for liars]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; of downey 5, or 2; of petrou 12, or 3; see the report for liars]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
     /// Gainaru: also run this log again; downey: predict its waits (KTH-SP2, in the Standard Workload Format)
@@ -116,6 +118,7 @@ Examples:
   deskgrid reproduce gainaru --log KTH-SP2_log.swf
   deskgrid reproduce downey --log KTH-SP2_log.swf
   deskgrid reproduce wozniak
+  deskgrid reproduce petrou
   deskgrid reproduce liars                      what hosts that lie get past a quorum
 DIR/report.md says what was done, how the paper was read where it leaves something open, and what
 came out beside what the paper says; its figures and tables lie beside it as SVG and CSV.";

@@ -31,6 +31,8 @@ Examples:
     deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
   The same with limits that past runs of ./simulate teach, for run times that are a matter of chance:
     deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
+  Fifty experiments of which perhaps only the first are needed (see `deskgrid request`):
+    deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -117,6 +119,10 @@ pub(crate) struct JobArgs {
     /// what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
     pub deadline: Option<Deadline>,
+    /// Say what may be needed, the likeliest first: nobody waits for a task until `deskgrid request` asks for it, and only
+    /// requested tasks are billed
+    #[arg(long, help_heading = "Rules", conflicts_with_all = ["deadline", "quorum"])]
+    pub disclose: bool,
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
@@ -171,6 +177,7 @@ impl JobArgs {
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
             deadline: self.deadline.or(file.deadline),
+            disclose: self.disclose || file.disclose,
             checkpoint: self.checkpoint.or(file.checkpoint),
             quorum: self.quorum.or(file.quorum),
             adaptive: self.adaptive || file.adaptive,

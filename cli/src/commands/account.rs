@@ -1,27 +1,44 @@
-//! `deskgrid account`: how good a user's estimates were.
+//! `deskgrid account`: what was spent on a user's tasks, and how good the user's estimates were.
 
-use common::view::EstimatesView;
-use common::wire::client::Request;
+use common::view::{AccountView, EstimatesView, SpreadView};
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
+use serde::Serialize;
 
 use super::Context;
 use crate::args::AccountArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Account, Estimates};
+use crate::output::json::Estimates;
 use crate::output::table::Rows;
 use crate::session::Session;
 
 /// Asks and prints.
 pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
+    let mut accounts = Vec::new();
+    for reply in session.client().ask(&Request::Account { user: args.user.clone(), jobs: args.jobs }).await? {
+        match reply {
+            Reply::Accounts(some) => accounts.extend(some),
+            other => return Err(unexpected(Some(&other)).into()),
+        }
+    }
     let estimates = session.estimates(&Request::Estimates { user: args.user }).await?;
+    let users = || accounts.iter().filter(|account| account.job.is_none()).map(|account| account.user.clone());
     let text = || {
+        let headings = ["USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "WAITED", "P90", "SLOWDOWN"];
+        let mut rows = Rows::new(&headings, context.out.color());
+        accounts.iter().for_each(|account| rows.add(spent(account)));
+        let spent = rows.text("nothing was spent yet\n");
         let headings = ["USER", "PROGRAM", "TASKS", "TOOK/ESTIMATED", "MOSTLY", "QOE"];
         let mut rows = Rows::new(&headings, context.out.color());
         estimates.iter().for_each(|view| rows.add(row(view)));
-        rows.text("no task has been measured yet\n")
+        format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
     };
-    let document = Account { estimates: estimates.iter().map(Estimates::from).collect() };
-    context.out.show(&document, text, || estimates.iter().map(|view| view.program.clone()).collect())?;
+    let document = Accounts {
+        accounts: accounts.iter().map(Account::from).collect(),
+        estimates: estimates.iter().map(Estimates::from).collect(),
+    };
+    context.out.show(&document, text, || users().collect())?;
     session.close().await;
     Ok(Exit::Well)
 }
@@ -35,6 +52,81 @@ fn row(view: &EstimatesView) -> [String; 6] {
         }
     };
     [view.user.clone(), view.program.clone(), view.tasks.to_string(), ratio, mostly, qoe]
+}
+
+fn spent(account: &AccountView) -> [String; 10] {
+    let seconds = |s: f64| format!("{s:.1}s");
+    let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
+    let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
+    [
+        account.user.clone(),
+        account.job.map_or_else(|| "all".to_owned(), |job| job.to_string()),
+        account.tasks.to_string(),
+        account.finished.to_string(),
+        seconds(account.used_s),
+        seconds(account.billed_s),
+        seconds(account.free_s),
+        some(of(account.response_s, |spread| spread.mean)),
+        some(of(account.response_s, |spread| spread.p90)),
+        of(account.slowdown, |spread| spread.mean).map(|slowdown| format!("{slowdown:.2}")).unwrap_or_default(),
+    ]
+}
+
+/// Accounts for scripts.
+#[derive(Serialize)]
+struct Accounts {
+    accounts: Vec<Account>,
+    estimates: Vec<Estimates>,
+}
+
+#[derive(Serialize)]
+struct Account {
+    user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<u32>,
+    tasks: u64,
+    requested: u64,
+    finished: u64,
+    used_s: f64,
+    billed_s: f64,
+    free_s: f64,
+    scaled_if_all_billed: Option<f64>,
+    scaled_by_waited_for: Option<f64>,
+    visible_response_s: Option<Spread>,
+    visible_slowdown: Option<Spread>,
+}
+
+#[derive(Serialize)]
+struct Spread {
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+}
+
+impl From<SpreadView> for Spread {
+    fn from(SpreadView { mean, p50, p90, p99 }: SpreadView) -> Self {
+        Spread { mean, p50, p90, p99 }
+    }
+}
+
+impl From<&AccountView> for Account {
+    fn from(view: &AccountView) -> Self {
+        Account {
+            user: view.user.clone(),
+            job: view.job.map(|job| job.0),
+            tasks: view.tasks,
+            requested: view.requested,
+            finished: view.finished,
+            used_s: view.used_s,
+            billed_s: view.billed_s,
+            free_s: view.free_s,
+            scaled_if_all_billed: view.scaled_if_all_billed,
+            scaled_by_waited_for: view.scaled_by_waited_for,
+            visible_response_s: view.response_s.map(Spread::from),
+            visible_slowdown: view.slowdown.map(Spread::from),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -46,18 +46,14 @@ pub(super) async fn run(
     }
     let mut all = Vec::new();
     for output in &outputs {
-        let captured = choose(output, stream);
-        let bytes = content(session, &captured.content).await?;
-        if captured.dropped > 0 {
-            note(&format!("{}: {} more bytes were dropped at the limit", output.attempt.task, captured.dropped));
-        }
+        let (bytes, dropped_bytes) = written(session, output, stream).await?;
         match context.out.mode() {
             OutputMode::Json => all.push(TaskStream {
                 task: output.attempt.task.to_string(),
                 attempt: output.attempt.to_string(),
                 host: output.host.clone(),
                 text: String::from_utf8_lossy(&bytes).into_owned(),
-                dropped_bytes: captured.dropped,
+                dropped_bytes,
             }),
             OutputMode::Cli | OutputMode::Quiet => context.out.bytes(&bytes)?,
         }
@@ -67,6 +63,27 @@ pub(super) async fn run(
         context.out.show(&Streams { job: job.0, stream, tasks: all }, String::new, Vec::new)?;
     }
     Ok(())
+}
+
+/// What a task wrote, and how much more was dropped.
+async fn written(session: &Session, output: &OutputView, stream: StreamName) -> Result<(Vec<u8>, u64), Failure> {
+    let captured = choose(output, stream);
+    let bytes = content(session, &captured.content).await?;
+    if captured.dropped > 0 {
+        note(&format!("{}: {} more bytes were dropped at the limit", output.attempt.task, captured.dropped));
+    }
+    Ok((bytes, captured.dropped))
+}
+
+/// Prints one stream of one task.
+pub(super) async fn print_stream(
+    context: &Context,
+    session: &Session,
+    output: &OutputView,
+    stream: StreamName,
+) -> Result<(), Failure> {
+    let (bytes, _) = written(session, output, stream).await?;
+    context.out.bytes(&bytes)
 }
 
 fn choose(output: &OutputView, stream: StreamName) -> &Stream {

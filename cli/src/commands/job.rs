@@ -32,7 +32,10 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Fetch { job, into, tasks, force } => {
             fetch::run(context, &session, job, fetch::Into { dir: into, force }, tasks).await?;
         }
-        JobCommand::Cancel { jobs, tasks } => {
+        JobCommand::Cancel { jobs, unrequested: true, .. } => {
+            change(context, &session, Request::CancelUnrequested { jobs: jobs.selector }, "cancelled").await?;
+        }
+        JobCommand::Cancel { jobs, tasks, .. } => {
             change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
         }
         JobCommand::Retry { job, failed, tasks } => {

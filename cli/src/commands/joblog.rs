@@ -89,7 +89,7 @@ mod tests {
             belief: None,
         };
         let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
-        let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts };
+        let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts, speculation: None };
         let text = text(&[view], "render");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));

@@ -22,6 +22,7 @@ mod scm;
 #[cfg(unix)]
 mod service;
 mod simulate;
+mod speculation;
 mod submit;
 mod task;
 mod token;
@@ -107,6 +108,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Token(command) => token::run(context, command).await,
         Command::Login(args) => login::run(context, args).await,
         Command::Submit(args) => Box::pin(submit::run(context, *args)).await,
+        Command::Request(args) => speculation::request(context, args).await,
         Command::Job(command) => job::run(context, command).await,
         Command::Task(command) => task::run(context, command).await,
         Command::Host(command) => host::run(context, command).await,

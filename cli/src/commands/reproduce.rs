@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use simulator::liars;
 use simulator::report::kondo::{self, File};
-use simulator::report::{downey, gainaru, wozniak};
+use simulator::report::{downey, gainaru, petrou, wozniak};
 
 use super::Context;
 use super::simulate::{failed, threads, write};
@@ -28,6 +28,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Downey => "downey",
         Paper::Gainaru => "gainaru",
         Paper::Wozniak => "wozniak",
+        Paper::Petrou => "petrou",
         Paper::Liars => "liars",
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
@@ -44,6 +45,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Gainaru => gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| bad_log(&error))?,
         Paper::Downey => downey::reproduce(&downey_study(args), &mut say).map_err(|error| bad_log(&error))?,
         Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
+        Paper::Petrou => petrou::reproduce(&petrou_study(args), &mut say),
         Paper::Liars => liars::report(&liars_study(args), &mut say),
     };
     for File { name, text } in &files {
@@ -82,6 +84,13 @@ fn gainaru_study(args: &ReproduceArgs) -> gainaru::Study {
     let study =
         if args.quick { gainaru::Study::quick(args.seed, threads) } else { gainaru::Study::full(args.seed, threads) };
     gainaru::Study { runs: args.runs.map_or(study.runs, |runs| runs as usize), log: args.log.clone(), ..study }
+}
+
+fn petrou_study(args: &ReproduceArgs) -> petrou::Study {
+    let threads = threads(args.threads);
+    let study =
+        if args.quick { petrou::Study::quick(args.seed, threads) } else { petrou::Study::full(args.seed, threads) };
+    petrou::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
 }
 
 fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {

@@ -70,15 +70,20 @@ async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), 
 }
 
 fn describe(task: &TaskView, color: bool) -> String {
+    let (now, life) = (when::now(), task.speculation);
     let head = facts(&[
         ("task", Some(task.task.to_string())),
         ("item", task.item.clone()),
         ("state", Some(task.state.to_string())),
         ("why", task.reason.clone()),
+        ("disclosed", life.map(|life| when::relative(life.disclosed, now))),
+        ("requested", life.and_then(|life| life.requested).map(|at| when::relative(at, now))),
+        ("executed", life.and_then(|life| life.executed).map(|at| when::relative(at, now))),
+        ("delivered", life.and_then(|life| life.delivered()).map(|at| when::relative(at, now))),
+        ("waited for", life.and_then(|life| life.visible_response()).map(|span| span.to_string())),
     ]);
     let headings = ["ATTEMPT", "HOST", "STATE", "ASSIGNED", "RUN", "CPU", "SUSPENDED", "EXIT", "WHY"];
     let mut rows = Rows::new(&headings, color);
-    let now = when::now();
     for attempt in &task.attempts {
         rows.add([
             attempt.attempt.to_string(),

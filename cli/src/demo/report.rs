@@ -268,7 +268,7 @@ mod tests {
     fn report(disturbed: bool, tasks: Vec<Vec<AttemptView>>, hosts: Vec<HostView>) -> Report {
         let task = |attempts: Vec<AttemptView>| {
             let task = attempts[0].attempt.task;
-            TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts }
+            TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts, speculation: None }
         };
         let job = JobView {
             job: JobId(1),

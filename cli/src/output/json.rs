@@ -6,13 +6,13 @@ mod promise;
 
 use common::checkpoint::Saved;
 use common::view::{
-    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, TaskCounts,
-    TaskState, TaskView, TokenView,
+    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, SpeculationView,
+    TaskCounts, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
 
-pub(crate) use promise::{Account, Estimates, Limits, Quality, Standing};
+pub(crate) use promise::{Estimates, Limits, Quality, Standing};
 
 use super::when::iso;
 
@@ -208,6 +208,30 @@ pub(crate) struct Task {
     reason: Option<String>,
     requested: bool,
     attempts: Vec<Attempt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speculation: Option<Speculation>,
+}
+
+/// The life of a task that was only disclosed at first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Speculation {
+    disclosed: String,
+    requested: Option<String>,
+    executed: Option<String>,
+    delivered: Option<String>,
+    visible_response_s: Option<f64>,
+}
+
+impl From<&SpeculationView> for Speculation {
+    fn from(view: &SpeculationView) -> Self {
+        Speculation {
+            disclosed: iso(view.disclosed),
+            requested: view.requested.map(iso),
+            executed: view.executed.map(iso),
+            delivered: view.delivered().map(iso),
+            visible_response_s: view.visible_response().map(common::Span::secs),
+        }
+    }
 }
 
 /// Several tasks.
@@ -269,8 +293,9 @@ impl From<&TaskView> for Task {
             item: view.item.clone(),
             state: view.state.to_string(),
             reason: view.reason.clone(),
-            requested: view.state != TaskState::Disclosed,
+            requested: view.speculation.is_none_or(|speculation| speculation.requested.is_some()),
             attempts: view.attempts.iter().map(Attempt::from).collect(),
+            speculation: view.speculation.as_ref().map(Speculation::from),
         }
     }
 }
@@ -483,7 +508,7 @@ mod tests {
     use common::content::BlobHash;
     use common::host::{Confinement, HostFacts};
     use common::token::Role;
-    use common::view::{AttemptState, HostState, JobState, PromiseState, PromiseStatus};
+    use common::view::{AttemptState, HostState, JobState, PromiseState, PromiseStatus, TaskState};
     use common::{AttemptId, HostId, Incarnation, Span, Speed, TaskId};
 
     const START: Time = Time(1_700_000_000_000_000);
@@ -568,7 +593,8 @@ mod tests {
             belief: Some(common::view::Belief::Differed),
         };
         let (task, state) = (TaskId::new(JobId(7), 3), TaskState::Suspended);
-        let view = TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt] };
+        let view =
+            TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt], speculation: None };
         assert_eq!(
             document(&Task::from(&view)),
             r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large","belief":"differed"}]}"#

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use common::content::{BlobHash, BlobRef};
 use common::job::{
     Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, PROMISING_POLICY, Quorum, Rules,
-    Work,
+    SPECULATIVE_POLICY, Work,
 };
 use common::path::PortablePath;
 use common::template::{PLACEHOLDERS, Template};
@@ -22,6 +22,8 @@ use crate::output::when;
 pub(crate) struct Plan {
     spec: JobSpec,
     inputs: Vec<PlannedInput>,
+    /// Whether nobody waits for the tasks until they are requested.
+    pub disclosed: bool,
     /// What the user may not have meant.
     pub notes: Vec<String>,
 }
@@ -40,7 +42,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     let work = if args.noop { Work::Noop } else { Work::Command(command(args, &tasks)?) };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.command));
     let spec = JobSpec { name, tasks, work, rules: rules(args)? };
-    let plan = Plan { notes: notes(args, &inputs), spec, inputs };
+    let plan = Plan { notes: notes(args, &inputs), disclosed: args.disclose, spec, inputs };
     plan.spec(|_| BlobRef { hash: BlobHash([0; 32]), size: 0 }).check()?;
     Ok(plan)
 }
@@ -147,6 +149,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
         Some(given) => policy::known(given)?,
         None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
+        None if args.disclose => SPECULATIVE_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
     let learned = args.timeout == Some(Limit::Auto) && args.deadline.is_some();

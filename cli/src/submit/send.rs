@@ -25,7 +25,11 @@ pub(crate) use common::wire::client::Reply as Answer;
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
 pub(crate) async fn send(client: &Client, plan: &Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
     let spec = if dry_run { plan.spec_without_files() } else { with_files(client, plan).await? };
-    let request = Request::Submit { id, spec: submission(client, spec).await?, dry_run };
+    let spec = submission(client, spec).await?;
+    let request = match plan.disclosed {
+        true => Request::Disclose { id, spec, dry_run },
+        false => Request::Submit { id, spec, dry_run },
+    };
     match client.ask(&request).await?.pop() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),

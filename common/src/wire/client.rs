@@ -12,8 +12,8 @@ use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
-    AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState, JobView, LimitsView,
-    OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided,
+    AccountView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState, JobView,
+    LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided,
 };
 
 /// What a client asks for.
@@ -199,6 +199,34 @@ pub enum Request {
         /// Only those of this user.
         user: Option<String>,
     },
+    /// As `Submit`, but nobody waits for the tasks until they are requested.
+    Disclose {
+        /// Chosen by the client, kept over its repeats.
+        id: RequestId,
+        /// What may be needed, the likeliest first.
+        spec: Submission,
+        /// Only say what would happen.
+        dry_run: bool,
+    },
+    /// Somebody waits for tasks that were only disclosed. Answered by [`Reply::Changed`].
+    RequestTasks {
+        /// Of which job.
+        job: JobId,
+        /// Which.
+        tasks: Selector,
+    },
+    /// Drops what was disclosed and not requested. Answered by [`Reply::Changed`].
+    CancelUnrequested {
+        /// Of which jobs.
+        jobs: Selector,
+    },
+    /// What was spent on somebody's tasks. Answered by [`Reply::Accounts`].
+    Account {
+        /// Whose; one's own where nothing is said, and everybody's of an admin.
+        user: Option<String>,
+        /// Job by job as well, as far as they are not forgotten.
+        jobs: bool,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -271,6 +299,8 @@ pub enum Reply {
     NotPromised(Box<CounterView>),
     /// How good estimates were; more may follow.
     Estimates(Vec<EstimatesView>),
+    /// Some accounts; more may follow.
+    Accounts(Vec<AccountView>),
 }
 
 /// How people may name a host: its name, or `host-N`.

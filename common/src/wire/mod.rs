@@ -23,7 +23,7 @@ pub const WIRE_VERSION: u16 = 4;
 /// The oldest version that it still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 3;
 
-/// The oldest version of clients that it still understands: jobs tell more of themselves since then.
+/// The oldest version of clients that it still understands: jobs and tasks tell more of themselves since then.
 pub const OLDEST_CLIENT_VERSION: u16 = 4;
 
 /// The versions that one end understands, and what it calls itself.

@@ -19,9 +19,11 @@ fn end_state(why: &EndReason) -> AttemptState {
         EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft | EndReason::Revoked => {
             AttemptState::Lost
         }
-        EndReason::Outrun(_) | EndReason::Cancelled(_) | EndReason::Returned | EndReason::Policed { .. } => {
-            AttemptState::Killed
-        }
+        EndReason::Outrun(_)
+        | EndReason::Cancelled(_)
+        | EndReason::Returned
+        | EndReason::Policed { .. }
+        | EndReason::Preempted { .. } => AttemptState::Killed,
     }
 }
 

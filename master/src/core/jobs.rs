@@ -83,7 +83,7 @@ impl Job {
 }
 
 /// What of a job concerns the scheduler.
-fn bag(spec: &JobSpec, user: &str, submitted: Time) -> Bag {
+fn bag(spec: &JobSpec, user: &str, submitted: Time, disclosed: bool) -> Bag {
     let program = match &spec.work {
         Work::Noop => "noop",
         Work::Command(command) => command.argv.first().map_or("", |program| program.as_str()),
@@ -91,7 +91,7 @@ fn bag(spec: &JobSpec, user: &str, submitted: Time) -> Bag {
     let estimator = Estimator { user: user.to_owned(), program: program.to_owned() };
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
     let terms = Terms { deadline, estimates: Vec::new(), estimator };
-    Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone(), terms }
+    Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone(), terms, disclosed }
 }
 
 fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
@@ -112,9 +112,13 @@ impl Core {
         request: RequestId,
         user: &str,
         spec: JobSpec,
-        dry_run: bool,
+        (disclosed, dry_run): (bool, bool),
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
-        let body = postcard::to_stdvec(&spec).map_err(|e| StoreError::Content(e.to_string()))?;
+        let mut body = postcard::to_stdvec(&spec).map_err(|e| StoreError::Content(e.to_string()))?;
+        if disclosed {
+            // The same job with every task needed is another submission.
+            body.extend(b"disclosed");
+        }
         let body_hash = *blake3::hash(&body).as_bytes();
         if let Some(Requested { job, body_hash: before, user: whose }) = self.store.job_of_request(request)? {
             return Ok(if whose != user {
@@ -139,7 +143,10 @@ impl Core {
         if let Some(refusal) = self.missing_content(&spec) {
             return Ok(Err(refusal));
         }
-        let bag = bag(&spec, user, self.now);
+        if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
+            return Ok(Err(refusal));
+        }
+        let bag = bag(&spec, user, self.now, disclosed);
         let (promise, limits) = (self.promise(&bag), self.limits_of(&bag));
         if dry_run || promise.is_err() {
             return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits }));
@@ -148,6 +155,9 @@ impl Core {
             return Ok(Err(refusal));
         }
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
+        if disclosed {
+            self.store.disclose(job, self.now)?;
+        }
         self.enter(job, Job::new(spec, user.to_owned(), body.len() as u64, self.now));
         self.step(Event::JobSubmitted { job, bag })?;
         self.changed.0 = true;
@@ -220,7 +230,8 @@ impl Core {
     fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
-        let mut bag = bag(&restored.spec, &view.user, view.submitted);
+        let disclosed = self.store.disclosure(job)?.is_some();
+        let mut bag = bag(&restored.spec, &view.user, view.submitted, disclosed);
         if restored.promised.as_ref().is_some_and(|promised| promised.withdrawn) {
             bag.terms.deadline = None;
         }

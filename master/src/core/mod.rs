@@ -16,6 +16,7 @@ mod peers;
 mod promises;
 mod record;
 mod retention;
+mod speculation;
 mod windows;
 
 use std::collections::BTreeMap;

@@ -96,7 +96,7 @@ fn refuse(code: RefusalCode, what: impl Into<String>, hint: impl Into<String>) -
     NoAnswer::Refused(Refusal::new(code, what, hint))
 }
 
-fn no_job(job: JobId) -> NoAnswer {
+pub(super) fn no_job(job: JobId) -> NoAnswer {
     refuse(RefusalCode::NotFound, format!("there is no job {job}"), "see `deskgrid job list --all`")
 }
 
@@ -136,7 +136,7 @@ impl Asker {
         (self.state.core.changed.clone(), self.state.core.settled.clone())
     }
 
-    async fn core<T: Send + 'static>(
+    pub(super) async fn core<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
@@ -145,7 +145,7 @@ impl Asker {
     }
 
     /// Reads the store beside the core, on a thread that may block.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&crate::store::Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, NoAnswer> {
@@ -157,7 +157,7 @@ impl Asker {
         }
     }
 
-    fn only_admins(&self, what: &str) -> Result<(), NoAnswer> {
+    pub(super) fn only_admins(&self, what: &str) -> Result<(), NoAnswer> {
         match self.role {
             Role::Admin => Ok(()),
             role => {
@@ -172,7 +172,13 @@ impl Asker {
         Ok(Reply::Welcome { version, role: self.role, user: self.user.clone(), incarnation, now })
     }
 
-    pub(super) async fn submit(&self, id: RequestId, spec: Submission, dry_run: bool) -> Result<Reply, NoAnswer> {
+    /// Takes a job; what is only disclosed waits for nobody.
+    pub(super) async fn submit(
+        &self,
+        id: RequestId,
+        spec: Submission,
+        (disclosed, dry_run): (bool, bool),
+    ) -> Result<Reply, NoAnswer> {
         let spec = match spec {
             Submission::Inline(spec) => *spec,
             Submission::Blob(blob) => {
@@ -195,8 +201,10 @@ impl Asker {
         let looked = tokio::task::spawn_blocking(move || check_spec(&spec).map(|()| spec)).await;
         let spec = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
-        let submitted =
-            self.core(move |core| core.submit(id, &user, spec, dry_run)).await?.map_err(NoAnswer::Refused)?;
+        let submitted = self
+            .core(move |core| core.submit(id, &user, spec, (disclosed, dry_run)))
+            .await?
+            .map_err(NoAnswer::Refused)?;
         let (job, again, predicted, limits) = (submitted.job, submitted.again, submitted.predicted, submitted.limits);
         Ok(match submitted.promise {
             Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise, limits },
@@ -215,7 +223,7 @@ impl Asker {
     }
 
     /// Whose jobs the client may see; none: everybody's.
-    fn only_own(&self) -> Option<String> {
+    pub(super) fn only_own(&self) -> Option<String> {
         (self.role != Role::Admin).then(|| self.user.clone())
     }
 
@@ -225,7 +233,7 @@ impl Asker {
     }
 
     /// The jobs that are meant, of the client's own (an admin's are all). Naming another is an error.
-    async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+    pub(super) async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
         self.pick_of(jobs, false).await
     }
 
@@ -338,7 +346,8 @@ impl Asker {
         }
         let (live, names) = self.core(move |core| Ok((core.live_job(job), core.host_names()))).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
-        Ok(Listing::new(job, spec, picked, live, settled, names))
+        let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
+        Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
     }
 
     /// The next tasks of a listing; none after the last.

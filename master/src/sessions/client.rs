@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::view::AccountView;
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -78,7 +79,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
             let version = Versions::of_clients().agree(&versions).map_err(NoAnswer::Refused)?;
             push(tx, &asker.welcome(version).await?)?;
         }
-        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, dry_run).await?)?,
+        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (false, dry_run)).await?)?,
         Request::Jobs { jobs, states } => send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
@@ -139,8 +140,23 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
         Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
+        speculation => answer_of_speculation(asker, speculation, tx).await?,
     }
     Ok(())
+}
+
+/// The same of disclosed jobs and accounts.
+async fn answer_of_speculation(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    match request {
+        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?),
+        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?),
+        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?),
+        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await,
+        other => {
+            let what = format!("there is no answer to {}", name(&other));
+            Err(NoAnswer::Refused(Refusal::new(RefusalCode::Invalid, what, "")))
+        }
+    }
 }
 
 fn push(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
@@ -178,6 +194,17 @@ async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut FrameSende
     push(tx, &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()))?;
     for chunk in views.chunks(CHUNK).skip(1) {
         send(tx, &Reply::Estimates(chunk.to_vec())).await?;
+    }
+    Ok(())
+}
+
+async fn send_accounts(tx: &mut FrameSender, accounts: &[AccountView]) -> Result<(), NoAnswer> {
+    // No account at all is an answer too.
+    if accounts.is_empty() {
+        return push(tx, &Reply::Accounts(Vec::new()));
+    }
+    for chunk in accounts.chunks(CHUNK) {
+        send(tx, &Reply::Accounts(chunk.to_vec())).await?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod client;
 mod enrol;
 pub(crate) mod live;
 mod renew;
+mod speculation;
 mod views;
 mod worker;
 

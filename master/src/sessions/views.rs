@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use common::job::{Capture, CommandSpec, JobSpec, Work};
 use common::template::{Template, Values};
-use common::view::{AttemptState, AttemptView, FileView, OutputView, TaskState, TaskView};
+use common::view::{AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView};
 use common::{Content, HostId, IdSet, JobId, TaskId};
 
 use crate::core::LiveJob;
-use crate::store::{AttemptRow, Reader, SettledRow, StoreError};
+use crate::store::{AttemptRow, Disclosure, Reader, SettledRow, StoreError};
 
 /// How many tasks are read at a time.
 const PORTION: u32 = 2_000;
@@ -30,6 +30,8 @@ pub(super) struct Listing {
     /// Tasks settled without success: the last one of each range, with the range.
     settled: BTreeMap<u32, SettledRow>,
     names: BTreeMap<HostId, String>,
+    /// What was requested when, of a job that was disclosed.
+    disclosure: Option<Disclosure>,
 }
 
 /// Attempts of some tasks.
@@ -51,7 +53,12 @@ impl Listing {
         names: Vec<(HostId, String)>,
     ) -> Self {
         let settled = settled.into_iter().map(|row| (row.last, row)).collect();
-        Self { job, spec, rest: tasks, live, settled, names: names.into_iter().collect() }
+        Self { job, spec, rest: tasks, live, settled, names: names.into_iter().collect(), disclosure: None }
+    }
+
+    /// The same with what was requested when.
+    pub(super) fn disclosed(self, disclosure: Option<Disclosure>) -> Self {
+        Self { disclosure, ..self }
     }
 
     /// Of which job.
@@ -73,8 +80,15 @@ impl Listing {
             let (state, reason) = self.state_of(index);
             let rows = attempts.remove(&index).unwrap_or_default();
             let item = (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
+            let done = rows.iter().find(|row| row.view.state == AttemptState::Finished && row.counts);
+            let executed = done.and_then(|row| row.view.finished);
+            let speculation = self.disclosure.as_ref().map(|disclosure| SpeculationView {
+                disclosed: disclosure.at,
+                requested: disclosure.requested(index),
+                executed,
+            });
             let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
-            TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts }
+            TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts, speculation }
         };
         portion.iter().map(task).collect()
     }

@@ -16,6 +16,7 @@ mod restore;
 mod results;
 mod retention;
 mod schema;
+mod speculation;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
 pub(crate) use schema::VERSION;
+pub(crate) use speculation::Disclosure;
 pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.

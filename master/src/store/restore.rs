@@ -95,6 +95,8 @@ impl Writer {
 
 fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
     let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
+    let disclosure = super::speculation::disclosure(db, job)?;
+    progress.requested = disclosure.map(|disclosure| disclosure.all()).unwrap_or_default();
     let (mut failed, mut cancelled) = (Vec::new(), Vec::new());
     for row in reader::settled_rows(db, job)? {
         let ranges = if row.state == TaskState::Failed { &mut failed } else { &mut cancelled };

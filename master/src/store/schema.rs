@@ -100,9 +100,17 @@ ALTER TABLE host ADD COLUMN valid INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempt ADD COLUMN verdict TEXT;
 ";
 
-/// What a job with a deadline was promised, as postcard of `store::Promised`; NULL where nothing was.
+/// Disclosed jobs: `disclosed` is when nobody waited yet for a job's tasks, and NULL where all were needed from the
+/// beginning; `request` has ranges of tasks with when they were requested. `account` has, as postcard of
+/// `scheduler::ledger::Account`, what was spent on a user's forgotten jobs. `promise` is what a job with a deadline was
+/// promised, as postcard of `store::Promised`; NULL where nothing was.
 const VERSION_5: &str = "
 ALTER TABLE job ADD COLUMN promise BLOB;
+ALTER TABLE job ADD COLUMN disclosed INTEGER;
+CREATE TABLE request (
+    job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (job, first)) WITHOUT ROWID;
+CREATE TABLE account (user TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
 ";
 
 /// What version 1 had not from its first day on.

@@ -242,7 +242,8 @@ impl Writer {
 
     /// Removes a job with everything of it but the content, which is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
-        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share"] {
+        self.settle_account(job)?;
+        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share", "request"] {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;

@@ -1,9 +1,10 @@
 //! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are made from it.
 
 use common::Span;
-use common::job::{DEFAULT_POLICY, PROMISING_POLICY};
+use common::job::{DEFAULT_POLICY, PROMISING_POLICY, SPECULATIVE_POLICY};
 
 use super::admission::{Reckoning, Stacking};
+use super::ordering::{Batchactive, Disclosed, Requested};
 use super::placement::{ExclPred, ExclS, PriCrWait};
 use super::policing::{Policing, Rule, When};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
@@ -153,6 +154,56 @@ static CATALOGUE: &[Policy] = &[
         summary: "Deadlines are promised by estimates as they are given; nobody is killed.",
         ..CALENDAR
     },
+    batchactive(
+        "SRPTxFCFS",
+        "Petrou et al. 2004, section 3.3",
+        "What is requested before what is only disclosed, the shortest first; a request takes the place of disclosed work.",
+        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::Fcfs },
+    ),
+    batchactive(
+        "FCFSxFCFS",
+        "Petrou et al. 2004, section 3.3",
+        "What is requested before what is only disclosed, by time; a request takes the place of disclosed work.",
+        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::Fcfs },
+    ),
+    batchactive(
+        "SRPTxNEED",
+        "deskgrid: SRPTxFCFS with disclosed tasks by predicted need",
+        "As SRPTxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
+         how often its user used to go on.",
+        Batchactive { requested: Requested::Srpt, disclosed: NEED },
+    ),
+    batchactive(
+        SPECULATIVE_POLICY,
+        "deskgrid: FCFSxFCFS with disclosed tasks by predicted need",
+        "As FCFSxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
+         how often its user used to go on.",
+        Batchactive { requested: Requested::Fcfs, disclosed: NEED },
+    ),
+    batchactive(
+        "INTERACTIVE-SRPT",
+        "Petrou et al. 2004, section 2",
+        "Only what is requested runs, the shortest first.",
+        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::Held },
+    ),
+    batchactive(
+        "INTERACTIVE-FCFS",
+        "Petrou et al. 2004, section 2",
+        "Only what is requested runs, by time.",
+        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::Held },
+    ),
+    batchactive(
+        "BATCH-SRPT",
+        "Petrou et al. 2004, section 2",
+        "What is disclosed runs as if it were requested, the shortest first.",
+        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::AsRequested },
+    ),
+    batchactive(
+        "BATCH-FCFS",
+        "Petrou et al. 2004, section 2",
+        "What is disclosed runs as if it were requested, by time.",
+        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::AsRequested },
+    ),
     policed(
         "CALENDAR-HARD",
         Rule::Hard,
@@ -365,6 +416,29 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
         ..CALENDAR
     }
 }
+
+/// A task that is needed after another one has half the weight.
+const NEED: Disclosed = Disclosed::Need { later: 50 };
+
+const fn batchactive(name: &'static str, source: &'static str, summary: &'static str, answer: Batchactive) -> Policy {
+    let (ordering, placement) = (Ordering::Batchactive(answer), Placement::PriCr);
+    let parameters: &[Parameter] =
+        if matches!(answer.disclosed, Disclosed::Need { .. }) { &[LATER, WITH] } else { &[WITH] };
+    Policy { name, source, summary, ordering, placement, parameters, ..BASE }
+}
+
+const LATER: Parameter = Parameter {
+    name: "later",
+    default: "50",
+    meaning: "what each further task before a disclosed one counts, beside the chance that its user goes on, in per cent: \
+              100 is by that chance alone, 1 by the number of tasks before it",
+};
+
+const WITH: Parameter = Parameter {
+    name: "with",
+    default: "PRI-CR",
+    meaning: "the policy from which placement, replication and limits are taken, one that promises nothing",
+};
 
 const REVERT: Parameter = Parameter {
     name: "revert",

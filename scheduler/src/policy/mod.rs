@@ -70,6 +70,11 @@ impl Policy {
         }
     }
 
+    /// Whether it tells what is needed from what may be: else whoever only discloses would go before those who pay.
+    pub fn tells_disclosed(&self) -> bool {
+        self.ordering.batchactive().is_some_and(|answer| answer.disclosed != ordering::Disclosed::AsRequested)
+    }
+
     /// The six questions, each with this policy's answer.
     pub fn answers(&self) -> [(&'static str, &'static str); 6] {
         [

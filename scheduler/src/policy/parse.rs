@@ -4,11 +4,12 @@
 use common::Span;
 
 use super::admission::{Admission, Stacking};
+use super::ordering::{Batchactive, Disclosed};
 use super::placement::Placement;
 use super::policing::{Rule, When};
 use super::replication::{Replicated, Replication, Requeue};
 use super::width::{Correction, Width};
-use super::{Limits, Policy, catalogue};
+use super::{Limits, Ordering, Policy, catalogue};
 
 /// Why a policy cannot be had as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +87,15 @@ impl Policy {
         if self.width != Width::Rigid {
             return self.set_width(name, value);
         }
+        if name == "with" {
+            return self.go_with(value);
+        }
+        if let ("later", Ordering::Batchactive(Batchactive { disclosed: Disclosed::Need { later }, .. })) =
+            (name, &mut self.ordering)
+        {
+            *later = number(value, 1.0, 100.0, "per cent, from 1 to 100")? as u8;
+            return Ok(());
+        }
         match (name, &mut self.placement, &mut self.replication) {
             ("wait", Placement::PriCrWait(p), _) => {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
@@ -115,6 +125,15 @@ impl Policy {
 }
 
 impl Policy {
+    /// Takes over what another row has to say of hosts.
+    fn go_with(&mut self, value: &str) -> Result<(), Wanted> {
+        let row = catalogue().iter().find(|row| row.name.eq_ignore_ascii_case(value));
+        let row = row.filter(|row| row.admission.reckoning().is_none() && row.ordering.batchactive().is_none());
+        let row = row.ok_or("the name of a policy that promises nothing and tells no disclosed tasks apart")?;
+        (self.placement, self.replication, self.limits) = (row.placement, row.replication, row.limits);
+        Ok(())
+    }
+
     /// The parameters of the rows that promise.
     fn set_promise(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
         match (name, &mut self.admission, &mut self.limits) {

@@ -16,4 +16,5 @@ mod properties;
 mod quorum;
 mod reservation;
 mod retries;
+mod speculation;
 mod world;

@@ -16,6 +16,7 @@ use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
 use scheduler::effect::{EndReason, Settled, StartReason, Verdict};
 use scheduler::event::{Bag, Progress, Terms, Tried};
+use scheduler::policy::Ordering;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 /// More attempts of one task than this are not all remembered; beyond it verdicts are not foreseen.
@@ -53,6 +54,9 @@ pub(crate) struct ModelJob {
     settled: bool,
     /// Reopened since the last failure: it goes on even if too many tasks had failed before.
     pardoned: bool,
+    /// Whether its tasks came without a request, and those that still have none.
+    disclosed: bool,
+    unrequested: BTreeSet<u32>,
 }
 
 struct ModelHost {
@@ -237,6 +241,11 @@ impl Model {
                 self.jobs.insert(*job, ModelJob { measured: false, ..known });
                 for (_, host, _) in progress.tried.iter().flat_map(|tried| &tried.live) {
                     self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                }
+            }
+            Event::TasksRequested { job, tasks } => {
+                if let Some(job) = self.jobs.get_mut(job) {
+                    job.unrequested.retain(|index| tasks.as_ref().is_some_and(|tasks| !tasks.contains(*index)));
                 }
             }
             Event::HostOffers { host, offers } => drop(self.offers.insert(*host, *offers)),
@@ -469,7 +478,7 @@ impl Model {
         assert!(self.is_live(host, attempt), "live effects: {attempt} is ended, but not live on {host}");
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
-        known.returned = *why == EndReason::Returned;
+        known.returned = matches!(why, EndReason::Returned | EndReason::Preempted { .. });
         let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
         let executing = known.phase.executing();
         let index = attempt.task.index;
@@ -586,7 +595,8 @@ impl Model {
         let n = |state| in_state(state).len() as u64;
         let (waiting, running, suspended) = (n(TaskState::Waiting), n(TaskState::Running), n(TaskState::Suspended));
         assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
-        assert_eq!(counts.total, waiting + running + suspended + counts.settled(), "sums");
+        assert_eq!(counts.disclosed, n(TaskState::Disclosed), "sums");
+        assert_eq!(counts.total, waiting + counts.disclosed + running + suspended + counts.settled(), "sums");
         let offers = |host| self.offers.get(host).copied().unwrap_or_default();
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let free = |id, host: &ModelHost| host.takes_work() && self.live_on(id).len() < host.usable();
@@ -626,7 +636,7 @@ impl Model {
             () if live.is_empty() => {
                 assert!(of(&job.failures) <= job.rules.retries, "charges: {id}.{index} should have failed");
                 assert!(of(&job.losses) <= job.rules.max_losses, "charges: {id}.{index} was lost too often");
-                TaskState::Waiting
+                if job.unrequested.contains(&index) { TaskState::Disclosed } else { TaskState::Waiting }
             }
             () if live.iter().all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_))) => TaskState::Suspended,
             () => TaskState::Running,
@@ -660,11 +670,17 @@ impl Model {
                 tried: job.highest.iter().map(tried).collect(),
                 attempts: job.started,
                 duplicates: job.duplicates,
+                requested: set(&job.all.difference(&job.unrequested).copied().collect()),
                 ..Progress::default()
             };
             Event::JobRestored {
                 job: *id,
-                bag: Bag { tasks: set(&job.all), rules: job.rules.clone(), terms: job.terms.clone() },
+                bag: Bag {
+                    tasks: set(&job.all),
+                    rules: job.rules.clone(),
+                    terms: job.terms.clone(),
+                    disclosed: job.disclosed,
+                },
                 progress: Box::new(progress),
             }
         };
@@ -702,8 +718,17 @@ impl ModelJob {
             long: bag.rules.estimate.is_some(),
             settled: false,
             pardoned: false,
+            disclosed: bag.disclosed,
+            unrequested: unrequested(bag),
         }
     }
+}
+
+/// Tasks of which the policy knows that nobody waits for them.
+fn unrequested(bag: &Bag) -> BTreeSet<u32> {
+    let policy = scheduler::policy::policy(&bag.rules.policy);
+    let told_apart = policy.is_some_and(|policy| matches!(policy.ordering, Ordering::Batchactive(_)));
+    if bag.disclosed && told_apart { bag.tasks.iter().collect() } else { BTreeSet::new() }
 }
 
 /// Whether the policy sets limits of its own, at which being killed is no failure.

@@ -276,11 +276,13 @@ impl Fleet {
             max_losses: u32::from(b % 4),
             max_fails: b.is_multiple_of(5).then_some(2),
             priority: i32::from(b % 3),
+            checkpoint: b / 26 % 2 == 0,
             policy: catalogue()[usize::from(a) % catalogue().len()].name.to_owned(),
             ..Rules::default()
         };
         let tasks = IdSet::from_range(1, u32::from(b % 13));
-        self.send(Event::JobSubmitted { job, bag: Bag::new(tasks, rules) });
+        let bag = Bag { disclosed: b / 13 % 2 == 0, ..Bag::new(tasks, rules) };
+        self.send(Event::JobSubmitted { job, bag });
     }
 
     fn complete(&mut self, host: HostId, b: u16) {
@@ -300,7 +302,10 @@ impl Fleet {
     fn cancel_retry_or_forget(&mut self, a: u16, b: u16) {
         let job = self.any_job(a);
         let some = IdSet::from_range(u32::from(b % 7), u32::from(b % 17));
-        self.send(match b % 4 {
+        self.send(match b % 8 {
+            4 | 5 => Event::TasksRequested { job, tasks: Some(some) },
+            6 => Event::TasksRequested { job, tasks: None },
+            7 => Event::UnrequestedCancelled { job },
             0 => Event::JobCancelled { job, tasks: None },
             1 => Event::JobCancelled { job, tasks: Some(some) },
             2 => Event::JobRetried { job, tasks: some },
@@ -314,6 +319,9 @@ impl Fleet {
             self.worker(host).owner = Owner::Away;
             self.send(Event::HostUndrained { host });
             self.join(host, 2);
+        }
+        for job in self.world.model.jobs.keys().copied().collect::<Vec<_>>() {
+            self.send(Event::TasksRequested { job, tasks: None });
         }
         for _ in 0..2_000 {
             if self.world.model.jobs.keys().all(|job| self.world.job_state(*job).settled()) {

@@ -75,7 +75,8 @@ impl World {
     // Jobs.
 
     pub(crate) fn job(&mut self, tasks: u32) -> JobDraft<'_> {
-        JobDraft { world: self, tasks: IdSet::from_range(1, tasks), rules: Rules::default(), terms: Terms::default() }
+        let (tasks, rules, terms) = (IdSet::from_range(1, tasks), Rules::default(), Terms::default());
+        JobDraft { world: self, tasks, rules, terms, disclosed: false }
     }
 
     pub(crate) fn job_state(&self, job: JobId) -> JobState {
@@ -183,6 +184,7 @@ pub(crate) struct JobDraft<'a> {
     tasks: IdSet,
     rules: Rules,
     terms: Terms,
+    disclosed: bool,
 }
 
 impl JobDraft<'_> {
@@ -239,6 +241,16 @@ impl JobDraft<'_> {
         self
     }
 
+    pub(crate) fn keeps_state(mut self) -> Self {
+        self.rules.checkpoint = true;
+        self
+    }
+
+    pub(crate) fn disclosed(mut self) -> Self {
+        self.disclosed = true;
+        self
+    }
+
     pub(crate) fn user(mut self, name: &str) -> Self {
         name.clone_into(&mut self.terms.estimator.user);
         self
@@ -246,7 +258,12 @@ impl JobDraft<'_> {
 
     /// What would be submitted.
     pub(crate) fn bag(&self) -> Bag {
-        Bag { tasks: self.tasks.clone(), rules: self.rules.clone(), terms: self.terms.clone() }
+        Bag {
+            tasks: self.tasks.clone(),
+            rules: self.rules.clone(),
+            terms: self.terms.clone(),
+            disclosed: self.disclosed,
+        }
     }
 
     pub(crate) fn submit(self) -> JobId {

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::sets::Sets;
+
 /// A scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scenario {
@@ -14,6 +16,8 @@ pub enum Scenario {
     Interval(Interval),
     /// Bags over time.
     Bags(Bags),
+    /// Sets that users disclose, request and cancel.
+    Sets(Sets),
 }
 
 /// An entry of `calendar`. Times in seconds.
@@ -103,7 +107,9 @@ pub enum BadScenario {
     #[error("it is no JSON: {0}")]
     Json(String),
     /// JSON of another form.
-    #[error("it holds none of `calendar`, `kill`, `estimate_interval` and `bags`, and is no entry of them")]
+    #[error(
+        "it holds none of `calendar`, `kill`, `estimate_interval`, `bags` and `scenarios`, and is no entry of them"
+    )]
     Unknown,
     /// An entry that cannot be read.
     #[error("entry {number} of `{kind}`: {why}")]
@@ -118,8 +124,13 @@ pub enum BadScenario {
 }
 
 /// The kinds of entries, each with a field that no other kind has.
-const KINDS: [(&str, &str); 4] =
-    [("kill", "elapsed"), ("estimate_interval", "qoe"), ("calendar", "new_est"), ("bags", "bags")];
+const KINDS: [(&str, &str); 5] = [
+    ("kill", "elapsed"),
+    ("estimate_interval", "qoe"),
+    ("calendar", "new_est"),
+    ("scenarios", "sets"),
+    ("bags", "bags"),
+];
 
 /// The scenarios of a file, each with its kind.
 ///
@@ -164,6 +175,7 @@ fn entry(kind: &'static str, number: usize, value: &Value) -> Result<Scenario, B
         "kill" => Scenario::Kill(serde_json::from_value(value).map_err(read)?),
         "estimate_interval" => Scenario::Interval(serde_json::from_value(value).map_err(read)?),
         "calendar" => Scenario::Calendar(serde_json::from_value(value).map_err(read)?),
+        "scenarios" => Scenario::Sets(serde_json::from_value(value).map_err(read)?),
         _ => Scenario::Bags(serde_json::from_value(value).map_err(read)?),
     };
     scenario.check().map_err(bad)?;
@@ -191,6 +203,7 @@ impl Scenario {
             }
             Scenario::Calendar(calendar) => calendar.check(time),
             Scenario::Bags(bags) => bags.check(time),
+            Scenario::Sets(sets) => sets.check(time),
         }
     }
 }

@@ -11,6 +11,7 @@ mod gainaru;
 mod grid;
 mod liars;
 mod oracle;
+mod petrou;
 mod platform;
 mod simgrid;
 mod stats;

@@ -90,13 +90,6 @@ impl From<QualityView> for Quality {
     }
 }
 
-/// What is known of people's estimates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Account {
-    /// By user and program.
-    pub estimates: Vec<Estimates>,
-}
-
 /// How good somebody's estimates for a program are.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Estimates {

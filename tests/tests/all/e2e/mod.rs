@@ -20,6 +20,7 @@ mod quorum;
 mod record;
 mod research;
 mod service;
+mod speculation;
 mod udp_blocked;
 
 use std::time::Duration;

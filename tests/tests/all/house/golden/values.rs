@@ -12,9 +12,10 @@ use common::job::{
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
-    FileView, Forecast, HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus,
-    PromiseView, QualityView, TaskCounts, TaskState, TaskView, TokenView, Undecided,
+    AccountView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, EstimatesView,
+    ExplainView, FileView, Forecast, HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState,
+    PromiseStatus, PromiseView, QualityView, SpeculationView, SpreadView, TaskCounts, TaskState, TaskView, TokenView,
+    Undecided,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -46,11 +47,11 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit, Estimates,
+    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts,
 });
 
 fn forecast() -> Forecast {
@@ -337,6 +338,10 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Share { jobs: Selector::Ids(ids()), user: "ada".into(), on: true },
         Request::Audit { most: 100 },
         Request::Estimates { user: Some("ada".into()) },
+        Request::Disclose { id: RequestId(uuid::Uuid::from_u128(7)), spec: Submission::Blob(blob(17)), dry_run: true },
+        Request::RequestTasks { job: JobId(7), tasks: Selector::Ids(ids()) },
+        Request::CancelUnrequested { jobs: Selector::Last },
+        Request::Account { user: Some("ada".into()), jobs: true },
     ]
 }
 
@@ -422,6 +427,29 @@ fn task_view() -> TaskView {
         state: TaskState::Suspended,
         reason: Some("in-use".into()),
         attempts: AttemptState::ALL.iter().map(attempt).collect(),
+        speculation: Some(SpeculationView {
+            disclosed: Time(1_700_000_000_000_000),
+            requested: Some(Time(1_700_000_001_000_000)),
+            executed: Some(Time(1_700_000_002_000_000)),
+        }),
+    }
+}
+
+fn account_view() -> AccountView {
+    let spread = SpreadView { mean: 2.5, p50: 1.5, p90: 3.5, p99: 4.5 };
+    AccountView {
+        user: "ada".into(),
+        job: Some(JobId(7)),
+        tasks: 9,
+        requested: 8,
+        finished: 7,
+        used_s: 60.5,
+        billed_s: 50.5,
+        free_s: 10.0,
+        scaled_if_all_billed: Some(1.25),
+        scaled_by_waited_for: Some(1.5),
+        response_s: Some(spread),
+        slowdown: Some(spread),
     }
 }
 
@@ -511,6 +539,7 @@ pub(super) fn replies() -> Vec<Reply> {
             tasks: 100,
             quality: promise().estimates,
         }]),
+        Reply::Accounts(vec![account_view()]),
     ]
 }
 

@@ -1,0 +1,58 @@
+//! Words of `deskgrid request` and `deskgrid account`.
+
+use clap::Args;
+use common::selector::Selector;
+
+use super::value::OneJob;
+
+/// Examples of `deskgrid request`.
+pub(crate) const REQUEST: &str = "\
+Examples:
+  deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
+  deskgrid request last.1 --wait         the first result, as soon as it is there
+  deskgrid request last.2-5              four more are needed
+  deskgrid job cancel last --unrequested and none of the others";
+
+/// `deskgrid request`.
+#[derive(Debug, Args)]
+pub(crate) struct RequestArgs {
+    /// Which: a job that was disclosed, or tasks of it, such as 7, last, 7.1 or last.2-5
+    #[arg(value_name = "JOB[.TASKS]")]
+    pub what: Wanted,
+    /// Wait for the results, and print each one's standard output as it comes; exit code 3 if some failed
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// A job and some of its tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    /// Which job.
+    pub job: OneJob,
+    /// Which of its tasks.
+    pub tasks: Selector,
+}
+
+impl std::str::FromStr for Wanted {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (job, tasks) = text.split_once('.').map_or((text, "all"), |(job, tasks)| (job, tasks));
+        let job = job.parse()?;
+        Ok(Wanted { job, tasks: tasks.parse().map_err(|why| format!("{why}"))? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::{IdSet, JobId};
+
+    #[test]
+    fn a_job_or_some_of_its_tasks_are_wanted() {
+        let parse = |text: &str| text.parse::<Wanted>();
+        assert_eq!(parse("7"), Ok(Wanted { job: OneJob::Id(JobId(7)), tasks: Selector::All }));
+        let some = Selector::Ids(IdSet::from_range(2, 5));
+        assert_eq!(parse("last.2-5"), Ok(Wanted { job: OneJob::Last, tasks: some }));
+        assert!(parse("7.x").is_err() && parse("x.1").is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! Disclosed jobs: what is requested of them, and what is dropped. What is not here: which task runs when (the scheduler).
+
+use common::job::SPECULATIVE_POLICY;
+use common::wire::{Refusal, RefusalCode};
+use common::{IdSet, JobId, JobSpec};
+use scheduler::Event;
+
+use super::Core;
+use crate::store::StoreError;
+
+/// Why a job cannot be disclosed, if so.
+pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
+    let what = match scheduler::policy::policy(&spec.rules.policy) {
+        Some(policy) if !policy.tells_disclosed() => {
+            format!("the policy {} does not tell disclosed from needed tasks", policy.name)
+        }
+        _ if spec.rules.quorum.compares() => "results of disclosed tasks cannot be compared".to_owned(),
+        _ => return None,
+    };
+    let hint = format!("submit it with --policy {SPECULATIVE_POLICY}, or without --disclose");
+    Some(Refusal::new(RefusalCode::Invalid, what, hint))
+}
+
+impl Core {
+    /// Somebody waits for these tasks of a job from now on, if it was disclosed; says how many nobody waited for.
+    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
+        let Some(disclosure) = self.store.disclosure(job)? else { return Ok(0) };
+        let mut new = tasks.clone();
+        new.subtract(&disclosure.all());
+        if new.is_empty() {
+            return Ok(0);
+        }
+        self.store.request(job, &new, self.now)?;
+        let count = new.len();
+        // A job that is settled has left the scheduler: its results are there, and there is nothing to run.
+        if self.scheduler.job_state(job).is_some() {
+            self.step(Event::TasksRequested { job, tasks: Some(new) })?;
+        }
+        self.changed.0 = true;
+        Ok(count)
+    }
+
+    /// Drops what nobody has requested of a job, running tasks included; says how many tasks that were.
+    pub(crate) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
+        let Some(before) = self.scheduler.job_counts(job) else { return Ok(0) };
+        self.step(Event::UnrequestedCancelled { job })?;
+        // A job that is settled by this has left the scheduler: then everything that was open is cancelled.
+        let after = self.scheduler.job_counts(job);
+        Ok(after.map_or(before.total - before.settled(), |after| after.cancelled - before.cancelled))
+    }
+}

@@ -1,0 +1,154 @@
+//! Disclosed jobs: when they came, what was requested of them and when, and what was spent on tasks. What is not here: who is
+//! asked for what, and how accounts are reckoned (`scheduler::ledger`).
+
+use std::collections::BTreeMap;
+
+use common::{IdSet, JobId, Span, Time};
+use rusqlite::{Connection, OptionalExtension, params};
+use scheduler::ledger::{Account, Entry};
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{StoreError, from_postcard, micros, time, to_postcard};
+
+/// What is known of a disclosed job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Disclosure {
+    /// When it was disclosed.
+    pub(crate) at: Time,
+    /// When which tasks were requested: by the first of a range the last one and the time.
+    requests: BTreeMap<u32, (u32, Time)>,
+}
+
+impl Disclosure {
+    /// When this task was requested, if it was.
+    pub(crate) fn requested(&self, task: u32) -> Option<Time> {
+        let found = self.requests.range(..=task).next_back().filter(|(_, (last, _))| *last >= task);
+        found.map(|(_, (_, at))| *at)
+    }
+
+    /// All requested tasks.
+    pub(crate) fn all(&self) -> IdSet {
+        IdSet::from_ranges(self.requests.iter().map(|(first, (last, _))| (*first, *last)).collect())
+    }
+}
+
+pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+    let at: Option<Option<i64>> =
+        db.prepare_cached("SELECT disclosed FROM job WHERE id = ?")?.query_row([job.0], |row| row.get(0)).optional()?;
+    let Some(at) = at.flatten() else { return Ok(None) };
+    let mut query = db.prepare_cached("SELECT first, last, at FROM request WHERE job = ?")?;
+    let rows = query.query_map([job.0], |row| Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?)))))?;
+    Ok(Some(Disclosure { at: time(at), requests: rows.collect::<Result<_, _>>()? }))
+}
+
+/// What was spent on a job's tasks so far.
+fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
+    let disclosure = disclosure(db, job)?;
+    let mut query = db.prepare_cached(
+        "SELECT task, SUM(cpu), MIN(CASE WHEN state = 'finished' THEN ended END),
+         MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = ? GROUP BY task ORDER BY task",
+    )?;
+    let mut rows = query.query([job.0])?;
+    let mut account = Account::default();
+    let span = |micros: i64| Span(micros.max(0) as u64);
+    while let Some(row) = rows.next()? {
+        let task: u32 = row.get(0)?;
+        let requested = match &disclosure {
+            None => Some(submitted),
+            Some(disclosure) => disclosure.requested(task),
+        };
+        account.add(&Entry {
+            used: span(row.get(1)?),
+            service: row.get::<_, Option<i64>>(3)?.map_or(Span::ZERO, span),
+            requested,
+            executed: row.get::<_, Option<i64>>(2)?.map(time),
+        });
+    }
+    Ok(account)
+}
+
+/// The jobs of a user (none given: of everybody), with when they were submitted.
+fn jobs_of(db: &Connection, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
+    let mut query =
+        db.prepare_cached("SELECT user, id, submitted FROM job WHERE ?1 IS NULL OR user = ?1 ORDER BY user, id")?;
+    let rows = query.query_map([user], |row| Ok((row.get(0)?, JobId(row.get(1)?), time(row.get(2)?))))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
+    let mut query = db.prepare_cached("SELECT user, sums FROM account WHERE ?1 IS NULL OR user = ?1")?;
+    let rows = query.query_map([user], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+    let mut kept = BTreeMap::new();
+    for row in rows {
+        let (user, bytes) = row?;
+        kept.insert(user, from_postcard(&bytes)?);
+    }
+    Ok(kept)
+}
+
+/// Accounts of users, and where wished of their jobs.
+pub(crate) type Accounts = Vec<(String, Option<JobId>, Account)>;
+
+impl Reader {
+    /// What is known of a job that was disclosed.
+    pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+        self.with(|db| disclosure(db, job))
+    }
+
+    /// What was spent on the tasks of a user (none given: of everybody), forgotten jobs included; with `jobs` also job by
+    /// job, as far as they are not forgotten. Each user's sum comes before its jobs.
+    pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> Result<Accounts, StoreError> {
+        self.with(|db| {
+            let mut sums = kept(db, user)?;
+            let mut each: BTreeMap<String, Vec<(JobId, Account)>> = BTreeMap::new();
+            for (whose, job, submitted) in jobs_of(db, user)? {
+                let account = account(db, job, submitted)?;
+                sums.entry(whose.clone()).or_default().merge(&account);
+                each.entry(whose).or_default().push((job, account));
+            }
+            let mut all = Accounts::new();
+            for (whose, sum) in sums {
+                let of = each.remove(&whose).unwrap_or_default();
+                all.push((whose.clone(), None, sum));
+                if jobs {
+                    all.extend(of.into_iter().map(|(job, account)| (whose.clone(), Some(job), account)));
+                }
+            }
+            Ok(all)
+        })
+    }
+}
+
+impl Writer {
+    /// Notes that nobody waits for the tasks of a job until they are requested.
+    pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> Result<(), StoreError> {
+        self.change("UPDATE job SET disclosed = ? WHERE id = ?", params![micros(now), job.0]).map(drop)
+    }
+
+    /// What is known of a job that was disclosed.
+    pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
+        disclosure(self.db(), job)
+    }
+
+    /// Notes a request for tasks that were not requested before.
+    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet, now: Time) -> Result<(), StoreError> {
+        for (first, last) in tasks.ranges() {
+            let sql = "INSERT INTO request (job, first, last, at) VALUES (?, ?, ?, ?)";
+            self.change(sql, params![job.0, first, last, micros(now)])?;
+        }
+        Ok(())
+    }
+
+    /// Adds what was spent on a job that is about to be forgotten to its user's account.
+    pub(crate) fn settle_account(&mut self, job: JobId) -> Result<(), StoreError> {
+        let whose = "SELECT user, submitted FROM job WHERE id = ?";
+        let whose: Option<(String, i64)> =
+            self.db().query_row(whose, [job.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((user, submitted)) = whose else { return Ok(()) };
+        let mut sum = kept(self.db(), Some(&user))?.remove(&user).unwrap_or_default();
+        sum.merge(&account(self.db(), job, time(submitted))?);
+        let sql = "INSERT OR REPLACE INTO account (user, sums) VALUES (?, ?)";
+        self.change(sql, params![user, to_postcard(&sum)?]).map(drop)
+    }
+}

@@ -1,0 +1,222 @@
+//! The ledger: what was spent on somebody's tasks, what of it is billed, and how long was waited for results (Petrou et al.
+//! 2004, section 3.1). What is not here: where it is kept, and when a task is over.
+
+use std::collections::BTreeMap;
+
+use common::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// A task that is over, or that its user is through with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Processor time spent on it, by all its attempts.
+    pub used: Span,
+    /// What it takes: the run time of the attempt that counts.
+    pub service: Span,
+    /// When it was requested, if it was. What was never only disclosed was requested when it was submitted.
+    pub requested: Option<Time>,
+    /// When it was executed, if it was.
+    pub executed: Option<Time>,
+}
+
+impl Entry {
+    /// How long its user waited for the result: not at all where it was executed before it was requested.
+    pub fn visible_response(&self) -> Option<Span> {
+        Some(self.executed?.since(self.requested?))
+    }
+
+    /// Whether it was requested before it was executed.
+    pub fn waited_for(&self) -> bool {
+        self.requested.is_some_and(|requested| self.executed.is_none_or(|executed| executed >= requested))
+    }
+}
+
+/// Sums over tasks. Times in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Tasks.
+    pub tasks: u64,
+    /// Those that were requested.
+    pub requested: u64,
+    /// Those that were requested and executed.
+    pub finished: u64,
+    /// Processor time spent on all of them.
+    pub used_s: f64,
+    /// Processor time spent on those that were requested: that is what is billed.
+    pub billed_s: f64,
+    /// Processor time spent on those that were requested before they were executed.
+    pub waited_for_s: f64,
+    /// How long users waited for results.
+    pub response: Distribution,
+    /// The same, as a multiple of what the task takes.
+    pub slowdown: Distribution,
+}
+
+impl Account {
+    /// Adds a task.
+    pub fn add(&mut self, entry: &Entry) {
+        self.spend(entry);
+        if let Some(response) = entry.visible_response() {
+            self.wait(response, entry.service);
+        }
+    }
+
+    /// Adds what was spent on a task.
+    pub fn spend(&mut self, entry: &Entry) {
+        let used_s = entry.used.secs();
+        self.tasks += 1;
+        self.used_s += used_s;
+        if entry.requested.is_some() {
+            self.requested += 1;
+            self.billed_s += used_s;
+        }
+        if entry.waited_for() {
+            self.waited_for_s += used_s;
+        }
+    }
+
+    /// Adds how long a result was waited for.
+    pub fn wait(&mut self, response: Span, service: Span) {
+        self.finished += 1;
+        self.response.add(response.secs());
+        if service > Span::ZERO {
+            self.slowdown.add(response.secs() / service.secs());
+        }
+    }
+
+    /// Adds everything of another account.
+    pub fn merge(&mut self, other: &Account) {
+        self.tasks += other.tasks;
+        self.requested += other.requested;
+        self.finished += other.finished;
+        self.used_s += other.used_s;
+        self.billed_s += other.billed_s;
+        self.waited_for_s += other.waited_for_s;
+        self.response.merge(&other.response);
+        self.slowdown.merge(&other.slowdown);
+    }
+
+    /// Processor time that nobody pays for: it was spent on what was never requested.
+    pub fn free_s(&self) -> f64 {
+        (self.used_s - self.billed_s).max(0.0)
+    }
+
+    /// What somebody would pay who is billed for everything, over what was requested: scaled billed resources by the words
+    /// of the paper. At least 1; none where nothing was requested.
+    pub fn scaled_if_all_billed(&self) -> Option<f64> {
+        (self.billed_s > 0.0).then(|| self.used_s / self.billed_s)
+    }
+
+    /// The same over what was not yet executed when it was requested, which gives the paper's numbers.
+    pub fn scaled_by_waited_for(&self) -> Option<f64> {
+        (self.waited_for_s > 0.0).then(|| self.used_s / self.waited_for_s)
+    }
+}
+
+/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many values.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// How many were (as good as) nothing.
+    zeros: u64,
+    /// How many lie in each step, by the logarithm of its upper end.
+    steps: BTreeMap<i16, u64>,
+}
+
+/// The ratio of the ends of a step.
+const STEP: f64 = 1.1;
+/// What is less counts as nothing.
+const LEAST: f64 = 1e-6;
+
+impl Distribution {
+    /// Adds a value.
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.sum += value;
+        if value < LEAST {
+            self.zeros += 1;
+        } else {
+            *self.steps.entry((value.ln() / STEP.ln()).ceil() as i16).or_default() += 1;
+        }
+    }
+
+    /// Adds everything of another.
+    pub fn merge(&mut self, other: &Distribution) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.zeros += other.zeros;
+        for (step, count) in &other.steps {
+            *self.steps.entry(*step).or_default() += count;
+        }
+    }
+
+    /// The mean; none of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+
+    /// The value that this part of all values does not exceed, or up to a tenth more than that; none of nothing.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
+        let mut seen = self.zeros;
+        if self.count == 0 || seen >= wanted {
+            return (self.count > 0).then_some(0.0);
+        }
+        for (step, count) in &self.steps {
+            seen += count;
+            if seen >= wanted {
+                return Some(STEP.powi(i32::from(*step)));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(used_s: u64, requested_s: Option<u64>, executed_s: Option<u64>) -> Entry {
+        let at = |s: u64| Time(s * 1_000_000);
+        let (used, service) = (Span::from_secs(used_s), Span::from_secs(10));
+        Entry { used, service, requested: requested_s.map(at), executed: executed_s.map(at) }
+    }
+
+    #[test]
+    fn only_what_was_requested_is_billed() {
+        let mut account = Account::default();
+        account.add(&entry(6, Some(0), Some(6)));
+        account.add(&entry(4, Some(11), Some(10)));
+        account.add(&entry(5, None, Some(12)));
+        account.add(&entry(3, None, None));
+        assert_eq!((account.used_s, account.billed_s, account.free_s()), (18.0, 10.0, 8.0));
+        assert_eq!((account.tasks, account.requested, account.finished), (4, 2, 2));
+        assert_eq!(account.scaled_if_all_billed(), Some(1.8));
+        assert_eq!(account.scaled_by_waited_for(), Some(3.0));
+        assert_eq!((account.response.mean(), account.response.quantile(0.5)), (Some(3.0), Some(0.0)));
+        assert_eq!(account.slowdown.sum, 0.6);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_right_to_within_a_tenth(mut values in proptest::collection::vec(1e-3..1e6_f64, 1..200), part in 0.0..=1.0_f64) {
+            let (mut all, mut parts) = (Distribution::default(), [Distribution::default(), Distribution::default()]);
+            for (at, value) in values.iter().enumerate() {
+                all.add(*value);
+                parts[at % 2].add(*value);
+            }
+            let [mut merged, rest] = parts;
+            merged.merge(&rest);
+            prop_assert_eq!(merged.quantile(part), all.quantile(part));
+            values.sort_by(f64::total_cmp);
+            let exact = values[((part * values.len() as f64).ceil() as usize).max(1) - 1];
+            let found = all.quantile(part).expect("there are values");
+            prop_assert!(found >= exact * 0.999_999 && found <= exact * STEP * 1.000_001, "{} of {}", found, exact);
+        }
+    }
+}

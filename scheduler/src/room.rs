@@ -1,0 +1,174 @@
+//! Who makes room when somebody waits: an attempt of a task that goes after the one that is next, the one with the least to
+//! lose (Petrou et al. 2004, section 3.3: requested tasks before disclosed ones, whatever runs). What is not here: which task
+//! is next (`crate::speculation`).
+
+use std::cmp::Reverse;
+
+use common::job::Needs;
+use common::{AttemptId, HostId, JobId, Span, TaskId};
+
+use crate::dispatch::after;
+use crate::effect::Effect;
+use crate::host::{Host, Load};
+use crate::job::{Job, Jobs};
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::policy::placement::Placement;
+use crate::promises::elapsed_s;
+use crate::scheduler::Scheduler;
+use crate::speculation::Turn;
+
+/// What tasks that want room have in common.
+#[derive(Clone, Copy, PartialEq)]
+struct Kind {
+    disclosed: bool,
+    overtakes: bool,
+    answer: Option<Batchactive>,
+    needs: Needs,
+    placement: Placement,
+}
+
+/// A task that wants room.
+struct Claim {
+    job: JobId,
+    /// Its index, where that is known: tasks of jobs that tell nothing apart are all alike.
+    turn: Turn,
+    /// Whether it may take the place of a task of its own kind that goes after it.
+    overtakes: bool,
+}
+
+/// An attempt that can make room, with what there is to choose among such.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    host: HostId,
+    attempt: AttemptId,
+    turn: Turn,
+    /// The work that is left.
+    left: Span,
+    /// The work that would be lost.
+    loss: Span,
+}
+
+impl Candidate {
+    /// Who is chosen first has the greatest: nobody waits for it, it loses the least, and it goes last of those.
+    fn order(&self) -> (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>) {
+        let Turn { disclosed, key, place, index } = self.turn;
+        (disclosed, Reverse(self.loss), key, place, index, Reverse(self.attempt))
+    }
+}
+
+impl Scheduler {
+    /// Lets tasks that go first take the places of running ones that go after them.
+    pub(crate) fn make_room(&mut self, fx: &mut Vec<Effect>) {
+        if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
+            return;
+        }
+        // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
+        let mut hopeless: Vec<Kind> = Vec::new();
+        let mut last = None;
+        while let Some(rank) = after(&self.jobs.lines.waiting, last) {
+            last = Some(rank);
+            let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else { continue };
+            let Some(claim) = self.claim(rank.job, kind.overtakes) else { continue };
+            let Some(chosen) = self.candidate(&claim) else {
+                hopeless.push(kind);
+                continue;
+            };
+            if !self.give_room(&chosen, &claim, fx) {
+                // It was not taken after all: whoever is next may have it.
+                return self.place_waiting(fx);
+            }
+            last = None;
+            hopeless.clear();
+        }
+    }
+
+    /// What a waiting job's next task may take the place of, and where; none where it takes nobody's place.
+    fn kind(&self, rank: Rank) -> Option<Kind> {
+        let job = self.jobs.table.get(&rank.job).filter(|_| !rank.promised())?;
+        let (needs, placement) = (job.rules.needs, job.policy.placement);
+        let answer = job.speculation.as_ref().map(|speculation| speculation.answer());
+        let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
+            true => matches!(answer.disclosed, Disclosed::Need { .. }),
+            false => answer.requested == Requested::Srpt,
+        });
+        let kind = Kind { disclosed: rank.disclosed(), overtakes, answer, needs, placement };
+        (!kind.disclosed || overtakes).then_some(kind)
+    }
+
+    /// What the job's next task is, as one that wants room.
+    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Claim> {
+        let job = self.jobs.table.get_mut(&id)?;
+        if job.speculation.is_some() {
+            return Some(Claim { job: id, turn: job.turn()?, overtakes });
+        }
+        let index = job.requeued.first().or(job.fresh.first())?;
+        Some(Claim { job: id, turn: Turn { index, disclosed: false, key: 0, place: 0 }, overtakes })
+    }
+
+    /// Who is to make room for it, if anybody.
+    fn candidate(&self, claim: &Claim) -> Option<Candidate> {
+        let claimant = self.jobs.table.get(&claim.job)?;
+        let mut best: Option<Candidate> = None;
+        let jobs = self.jobs.speculating.iter().filter_map(|id| self.jobs.table.get(id));
+        for job in jobs.filter(|job| job.records.len() as u64 > job.requeued.len()) {
+            for copy in job.records.values().flat_map(|record| record.live.iter()) {
+                let Some(host) = self.hosts.table.get(&copy.host) else { continue };
+                let Some(load) = host.books.get(&copy.attempt).filter(|load| !load.stopping) else { continue };
+                let Some(found) = self.standing(job, host, copy.attempt, load) else { continue };
+                if goes_after(&found, claim, job, claimant)
+                    && best.as_ref().is_none_or(|best| best.order() < found.order())
+                    && self.would_take(claimant, host)
+                {
+                    best = Some(found);
+                }
+            }
+        }
+        best
+    }
+
+    /// Whether the job would use a slot of this host.
+    fn would_take(&self, job: &Job, host: &Host) -> bool {
+        let scene = job.scene(self.now, &self.settings, &self.hosts);
+        host.takes_work()
+            && job.rules.needs.missing(host.offers).is_none()
+            && job.policy.placement.objection(&scene, &job.plan, host).is_none()
+    }
+
+    fn standing(&self, job: &Job, host: &Host, attempt: AttemptId, load: &Load) -> Option<Candidate> {
+        let speculation = job.speculation.as_deref()?;
+        let index = attempt.task.index;
+        let done = Span::from_secs_f64(elapsed_s(host, load, self.settings.start_cost, self.now));
+        let left = Span(speculation.work_left(index, |index| job.work(index)).0.saturating_sub(done.0));
+        let loss = if job.rules.checkpoint { Span::ZERO } else { done };
+        Some(Candidate { host: host.id, attempt, turn: speculation.turn(index, left), left, loss })
+    }
+
+    /// One attempt goes, and the claimant's task comes; false if it does not.
+    fn give_room(&mut self, chosen: &Candidate, claim: &Claim, fx: &mut Vec<Effect>) -> bool {
+        let Candidate { host, attempt, left, loss, .. } = *chosen;
+        let TaskId { job: id, index } = attempt.task;
+        let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
+        let before = started(&self.jobs);
+        let Some(job) = self.jobs.table.get_mut(&id) else { return false };
+        let kept = job.rules.checkpoint;
+        if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
+            speculation.left.insert(index, left);
+        }
+        self.preempt(host, attempt, TaskId::new(claim.job, claim.turn.index), kept, fx);
+        self.place_job(claim.job, fx);
+        started(&self.jobs) != before
+    }
+}
+
+/// Whether what runs goes after what wants room. Among tasks of one kind only what keeps its state makes room.
+fn goes_after(running: &Candidate, claim: &Claim, job: &Job, claimant: &Job) -> bool {
+    if running.turn.disclosed != claim.turn.disclosed {
+        return running.turn.disclosed;
+    }
+    let answer = |job: &Job| job.speculation.as_ref().map(|speculation| speculation.answer());
+    let priority = |job: &Job| Reverse(job.rules.priority);
+    claim.overtakes
+        && job.rules.checkpoint
+        && answer(job) == answer(claimant)
+        && (priority(job), running.turn.key) > (priority(claimant), claim.turn.key)
+}

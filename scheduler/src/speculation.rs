@@ -1,0 +1,358 @@
+//! Which task of a job is next where requested tasks go before those that are only disclosed (Petrou et al. 2004). What is
+//! not here: who makes room for whom (`crate::room`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use common::{IdSet, JobId, Span};
+
+use crate::effect::{CancelReason, Effect};
+use crate::job::Job;
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::scheduler::Scheduler;
+
+/// What a task takes of which nothing at all is known.
+const UNKNOWN: Span = Span::from_secs(60);
+/// A user of whom nothing is known goes on with the next task nine times in ten.
+const PRIOR_CANCELS: f64 = 0.5;
+const PRIOR_DECISIONS: f64 = 5.0;
+/// Probabilities are compared in so many steps, so that a rank is a whole number.
+const STEPS: f64 = (1_u64 << 52) as f64;
+
+/// What is known of how a user goes about disclosed tasks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Speculator {
+    /// How often the rest of a job was dropped, and how often there was a rest to be dropped or gone on with.
+    pub(crate) cancels: u32,
+    pub(crate) decisions: u32,
+    /// Its jobs of which something may still be needed.
+    pub(crate) jobs: BTreeSet<JobId>,
+}
+
+impl Speculator {
+    /// How likely the user goes on after a result.
+    pub(crate) fn goes_on(&self) -> f64 {
+        1.0 - (f64::from(self.cancels) + PRIOR_CANCELS) / (f64::from(self.decisions) + PRIOR_DECISIONS)
+    }
+}
+
+/// Which tasks of a job somebody waits for, and in what order the others are likely needed: by index.
+#[derive(Debug)]
+pub(crate) struct Speculation {
+    answer: Batchactive,
+    /// Whether its user has dropped what was not requested.
+    dropped: bool,
+    ids: IdSet,
+    pub(crate) requested: IdSet,
+    /// From which index on the next request is expected.
+    next: u32,
+    /// The place of each task that counts as requested, by the first and last of those that got it together.
+    places: BTreeMap<u32, (u32, u64)>,
+    /// Such tasks that have had no attempt, by their places; some may have had one meanwhile.
+    line: VecDeque<(u64, IdSet)>,
+    /// The same with their work, where each task has an estimate of its own and work matters.
+    sized: Option<BTreeSet<(Span, u64, u32)>>,
+    /// The work left of tasks that made room and kept their state.
+    pub(crate) left: BTreeMap<u32, Span>,
+    arrival: u64,
+    /// How likely its user goes on after a result.
+    goes_on: f64,
+}
+
+/// A task with what decides on its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) index: u32,
+    /// Whether nobody waits for it.
+    pub(crate) disclosed: bool,
+    pub(crate) key: u64,
+    pub(crate) place: u64,
+}
+
+impl Speculation {
+    pub(crate) fn new(answer: Batchactive, ids: &IdSet, arrival: u64, sized: bool) -> Self {
+        let sized = (sized && answer.requested == Requested::Srpt).then(BTreeSet::new);
+        Self {
+            answer,
+            dropped: false,
+            ids: ids.clone(),
+            requested: IdSet::new(),
+            next: ids.first().unwrap_or(0),
+            places: BTreeMap::new(),
+            line: VecDeque::new(),
+            sized,
+            left: BTreeMap::new(),
+            arrival,
+            goes_on: Speculator::default().goes_on(),
+        }
+    }
+
+    pub(crate) fn answer(&self) -> Batchactive {
+        self.answer
+    }
+
+    /// Whether a task goes with the requested ones.
+    pub(crate) fn urgent(&self, index: u32) -> bool {
+        self.answer.disclosed == Disclosed::AsRequested || self.requested.contains(index)
+    }
+
+    /// Whether there are tasks that nobody has requested.
+    pub(crate) fn speculates(&self) -> bool {
+        self.requested.len() < self.ids.len()
+    }
+
+    /// Gives these tasks, none of which has one, a place in the line; `fresh` are those that have had no attempt.
+    pub(crate) fn line_up(&mut self, tasks: &IdSet, fresh: &IdSet, place: u64, work: impl Fn(u32) -> Span) {
+        for (first, last) in tasks.ranges() {
+            self.places.insert(first, (last, place));
+        }
+        let fresh = tasks.intersection(fresh);
+        match &mut self.sized {
+            Some(sized) => sized.extend(fresh.iter().map(|index| (work(index), place, index))),
+            None => self.line.push_back((place, fresh)),
+        }
+    }
+
+    /// Notes a request for tasks that were not requested before; whether it is not the first one.
+    fn request(&mut self, tasks: &IdSet) -> bool {
+        let again = !self.requested.is_empty();
+        self.requested.union_with(tasks);
+        let last = tasks.ranges().last().map_or(0, |(_, last)| last);
+        self.next = self.next.max(last.saturating_add(1));
+        again
+    }
+
+    fn place(&self, index: u32) -> u64 {
+        let found = self.places.range(..=index).next_back().filter(|(_, (last, _))| *last >= index);
+        found.map_or(self.arrival, |(_, (_, place))| *place)
+    }
+
+    /// The rank of a task among its kind; smaller goes first.
+    pub(crate) fn turn(&self, index: u32, left: Span) -> Turn {
+        if self.urgent(index) {
+            let key = if self.answer.requested == Requested::Srpt { left.0 } else { 0 };
+            return Turn { index, disclosed: false, key, place: self.place(index) };
+        }
+        let key = match self.answer.disclosed {
+            Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
+            _ => 0,
+        };
+        Turn { index, disclosed: true, key, place: self.arrival }
+    }
+
+    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task from the one that is expected
+    /// next up to this one, and that takes time. What was passed over is not expected at all.
+    fn needlessness(&self, index: u32, later: f64) -> u64 {
+        if index < self.next {
+            return STEPS as u64;
+        }
+        let ahead = self.ids.rank(index) - self.ids.rank(self.next);
+        let ahead = i32::try_from(ahead).unwrap_or(i32::MAX - 1);
+        let needed = self.goes_on.powi(ahead + 1) * later.powi(ahead);
+        ((1.0 - needed) * STEPS) as u64
+    }
+
+    /// The waiting task that is next, out of those that have had no attempt and those that have.
+    pub(crate) fn first(&mut self, fresh: &IdSet, tried: &IdSet, work: impl Fn(u32) -> Span) -> Option<Turn> {
+        let again = tried.iter().filter(|index| self.urgent(*index));
+        let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
+        let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
+        let new = self.first_fresh(fresh).map(|index| self.turn(index, work(index)));
+        let urgent = again.into_iter().chain(new).min_by_key(|turn| (turn.key, turn.place, turn.index));
+        if urgent.is_some() || matches!(self.answer.disclosed, Disclosed::Held | Disclosed::AsRequested) {
+            return urgent;
+        }
+        let again = tried.iter();
+        let new = fresh.first_beyond(self.next, &self.requested).or_else(|| fresh.first_beyond(0, &self.requested));
+        let passed = |index: &u32| (*index < self.next, *index);
+        let index = again.chain(new).min_by_key(passed)?;
+        Some(self.turn(index, Span::ZERO))
+    }
+
+    /// The next task that counts as requested and has had no attempt.
+    fn first_fresh(&mut self, fresh: &IdSet) -> Option<u32> {
+        if let Some(sized) = &mut self.sized {
+            while let Some((.., index)) = sized.first() {
+                if fresh.contains(*index) {
+                    return Some(*index);
+                }
+                sized.pop_first();
+            }
+            return None;
+        }
+        while let Some((_, tasks)) = self.line.front_mut() {
+            while let Some(index) = tasks.first() {
+                if fresh.contains(index) {
+                    return Some(index);
+                }
+                tasks.remove(index);
+            }
+            self.line.pop_front();
+        }
+        None
+    }
+
+    /// The work left of a task that takes so much in all.
+    pub(crate) fn work_left(&self, index: u32, work: impl Fn(u32) -> Span) -> Span {
+        self.left.get(&index).copied().unwrap_or_else(|| work(index))
+    }
+}
+
+impl Scheduler {
+    /// Somebody waits for tasks of a job. Going on with one more is a decision of its user's.
+    pub(crate) fn on_tasks_requested(&mut self, id: JobId, tasks: Option<&IdSet>) {
+        let place = self.jobs.arrivals;
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some((_, again)) = job.request(tasks, place) else { return };
+        self.jobs.arrivals += 1;
+        self.jobs.lines.sync(job);
+        if again {
+            self.decided(id, false);
+        }
+    }
+
+    /// What nobody has requested of a job is dropped.
+    pub(crate) fn on_unrequested_cancelled(&mut self, id: JobId, fx: &mut Vec<Effect>) {
+        let Some(rest) = self.jobs.table.get_mut(&id).and_then(Job::drop_rest) else { return };
+        self.cancel(id, Some(&rest), CancelReason::Unrequested, fx);
+        self.decided(id, true);
+    }
+
+    /// The user of this job went on with its next task, or dropped the rest.
+    fn decided(&mut self, id: JobId, dropped: bool) {
+        let Some(user) = self.jobs.table.get(&id).map(|job| &job.stack.terms.estimator.user) else { return };
+        let Some(speculator) = self.jobs.speculators.get_mut(user) else { return };
+        speculator.cancels += u32::from(dropped);
+        speculator.decisions += 1;
+        let goes_on = speculator.goes_on();
+        let table = &self.jobs.table;
+        speculator.jobs.retain(|id| table.get(id).is_some_and(|job| !job.settled()));
+        for id in &speculator.jobs {
+            if let Some(job) = self.jobs.table.get_mut(id) {
+                job.expect(goes_on);
+                self.jobs.lines.sync(job);
+            }
+        }
+    }
+
+    /// A job came whose requested tasks are told from disclosed ones.
+    pub(crate) fn meet(&mut self, id: JobId, job: &mut Job) {
+        if job.speculation.is_none() {
+            return;
+        }
+        self.jobs.speculating.insert(id);
+        let user = &job.stack.terms.estimator.user;
+        if !self.jobs.speculators.contains_key(user) {
+            self.jobs.speculators.insert(user.clone(), Speculator::default());
+        }
+        if let Some(speculator) = self.jobs.speculators.get_mut(user) {
+            speculator.jobs.insert(id);
+            job.expect(speculator.goes_on());
+        }
+    }
+
+    /// The job is forgotten; what was learned of its user is not.
+    pub(crate) fn part_from(&mut self, id: JobId) {
+        self.jobs.speculating.remove(&id);
+        let user = self.jobs.table.get(&id).map(|job| &job.stack.terms.estimator.user);
+        if let Some(speculator) = user.and_then(|user| self.jobs.speculators.get_mut(user)) {
+            speculator.jobs.remove(&id);
+        }
+    }
+}
+
+impl Job {
+    /// What a task takes, in run time on a host of speed 1.
+    pub(crate) fn work(&self, index: u32) -> Span {
+        let known = self.estimate(index).or_else(|| self.task_work_s().map(Span::from_secs_f64));
+        known.unwrap_or(UNKNOWN)
+    }
+
+    /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are compared all count as
+    /// requested.
+    pub(crate) fn speculate(&mut self, ids: &IdSet, disclosed: bool, place: u64) {
+        let Some(answer) = self.policy.ordering.batchactive().filter(|_| !self.rules.quorum.compares()) else { return };
+        let sized = !self.stack.terms.estimates.is_empty();
+        let mut speculation = Speculation::new(answer, ids, place, sized);
+        if !disclosed {
+            speculation.request(ids);
+        }
+        if !disclosed || answer.disclosed == Disclosed::AsRequested {
+            speculation.line_up(ids, ids, place, |index| self.work(index));
+        }
+        self.speculation = Some(Box::new(speculation));
+    }
+
+    /// These tasks wait again as if they were new.
+    pub(crate) fn line_up_again(&mut self, tasks: &IdSet, place: u64) {
+        let Some(mut speculation) = self.speculation.take() else { return };
+        let all = speculation.answer.disclosed == Disclosed::AsRequested;
+        let urgent = if all { tasks.clone() } else { tasks.intersection(&speculation.requested) };
+        speculation.line_up(&urgent, &self.fresh, place, |index| self.work(index));
+        self.speculation = Some(speculation);
+    }
+
+    /// The waiting task that is next, where requested and disclosed ones are told apart.
+    pub(crate) fn turn(&mut self) -> Option<Turn> {
+        let mut speculation = self.speculation.take()?;
+        let first = speculation.first(&self.fresh, &self.requeued, |index| self.work(index));
+        self.speculation = Some(speculation);
+        first
+    }
+
+    /// Its rank by the waiting task that is next, if one is.
+    pub(crate) fn turn_rank(&mut self) -> Option<Rank> {
+        self.turn().map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
+    }
+
+    /// Its user is so likely to go on.
+    pub(crate) fn expect(&mut self, goes_on: f64) {
+        if let Some(speculation) = &mut self.speculation {
+            speculation.goes_on = goes_on;
+        }
+    }
+
+    /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and whether it is not the
+    /// job's first request.
+    pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {
+        let mut speculation = self.speculation.take()?;
+        let mut new = tasks.map_or_else(|| speculation.ids.clone(), |tasks| tasks.intersection(&speculation.ids));
+        new.subtract(&speculation.requested);
+        let again = !new.is_empty() && speculation.request(&new);
+        if speculation.answer.disclosed != Disclosed::AsRequested {
+            speculation.line_up(&new, &self.fresh, place, |index| self.work(index));
+        }
+        self.speculation = Some(speculation);
+        (!new.is_empty()).then_some((new, again))
+    }
+
+    /// What nobody has requested is not needed any more. Gives that, the first time.
+    fn drop_rest(&mut self) -> Option<IdSet> {
+        let speculation = self.speculation.as_mut().filter(|speculation| !speculation.dropped)?;
+        speculation.dropped = speculation.speculates();
+        let mut rest = speculation.ids.clone();
+        rest.subtract(&speculation.requested);
+        speculation.dropped.then_some(rest)
+    }
+
+    /// Those of these tasks that are needed, and those that nobody has requested.
+    pub(crate) fn split(&self, tasks: &IdSet) -> (IdSet, IdSet) {
+        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
+            return (tasks.clone(), IdSet::new());
+        };
+        let mut rest = tasks.clone();
+        rest.subtract(requested);
+        (tasks.intersection(requested), rest)
+    }
+
+    /// Whether nobody has requested the task.
+    pub(crate) fn only_disclosed(&self, index: u32) -> bool {
+        self.speculation.as_ref().is_some_and(|speculation| !speculation.requested.contains(index))
+    }
+
+    /// How many waiting tasks nobody has requested.
+    pub(crate) fn waiting_disclosed(&self) -> u64 {
+        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else { return 0 };
+        let rest = |waiting: &IdSet| waiting.len() - waiting.intersection(requested).len();
+        rest(&self.fresh) + rest(&self.requeued)
+    }
+}

@@ -1,0 +1,213 @@
+//! Disclosed tasks: nobody who waits is held up by what nobody waits for, and what is dropped is gone at once.
+
+use common::attempt::{Outcome, Phase};
+use common::view::{JobState, TaskState};
+use common::{HostId, IdSet, JobId, Span, TaskId};
+use scheduler::effect::{CancelReason, EndReason};
+use scheduler::{Effect, Event, Settings};
+
+use crate::world::{World, ended, s, starts, stopped};
+
+fn world() -> World {
+    World::with(Settings { lease: s(1_000_000), suspect_after: s(1_000_000), ..Settings::default() })
+}
+
+fn request(world: &mut World, job: JobId, tasks: impl IntoIterator<Item = u32>) -> Vec<Effect> {
+    world.send(Event::TasksRequested { job, tasks: Some(IdSet::from_iter(tasks)) })
+}
+
+/// Which tasks these effects start.
+fn begun(effects: &[Effect]) -> Vec<(u32, u32)> {
+    starts(effects).iter().map(|(_, attempt, _)| (attempt.task.job.0, attempt.task.index)).collect()
+}
+
+/// The attempt on this host is done; which tasks start then.
+fn done(world: &mut World, host: HostId) -> Vec<(u32, u32)> {
+    let attempt = world.attempt_on(host);
+    begun(&world.ends(host, attempt, Outcome::Succeeded, s(10)))
+}
+
+#[test]
+fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
+    let mut world = world();
+    let first = world.job(3).policy("FCFSxFCFS").disclosed().submit();
+    let second = world.job(2).policy("FCFSxFCFS").disclosed().submit();
+    assert_eq!(world.task_state(first, 1), TaskState::Disclosed);
+    assert_eq!(world.scheduler.job_counts(first).expect("it is there").disclosed, 3);
+    request(&mut world, second, [2]);
+    request(&mut world, first, [3]);
+    assert_eq!(world.task_state(first, 3), TaskState::Waiting);
+    let (host, effects) = world.host(1).joins_with();
+    let mut order = begun(&effects);
+    for _ in 0..4 {
+        order.extend(done(&mut world, host));
+    }
+    let (first, second) = (first.0, second.0);
+    assert_eq!(order, [(second, 2), (first, 3), (first, 1), (first, 2), (second, 1)]);
+}
+
+#[test]
+fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
+    let mut world = world();
+    let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
+    let old = world.host(1).joins();
+    world.pass(s(50));
+    let young = world.host(2).joins();
+    world.pass(s(5));
+    let effects = request(&mut world, job, [4]);
+    let by = TaskId::new(job, 4);
+    let why = EndReason::Preempted { by, kept: false };
+    let victim = ended(&effects)[0].0;
+    assert_eq!((victim.task.index, ended(&effects).len(), ended(&effects)[0].1.clone()), (2, 1, why));
+    assert_eq!(stopped(&effects), [(young, victim)]);
+    assert_eq!(starts(&effects)[0].0, young);
+    assert_eq!(world.attempt_on(old).task.index, 1);
+    assert_eq!(world.task_state(job, 2), TaskState::Disclosed);
+    // Another request moves what runs from the disclosed to the requested ones: then nobody has to make room for it.
+    assert!(request(&mut world, job, [1]).is_empty());
+    assert!(ended(&request(&mut world, job, [3])).is_empty(), "both hosts run what was requested");
+}
+
+#[test]
+fn work_of_any_other_policy_takes_the_place_of_disclosed_work_too() {
+    let mut world = world();
+    let disclosed = world.job(2).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(1).joins();
+    let (job, effects) = world.job(1).policy("FCFS").asks();
+    assert_eq!(begun(&effects), [(job.0, 1)]);
+    assert_eq!(ended(&effects)[0].0.task.job, disclosed);
+    assert_eq!(done(&mut world, host), [(disclosed.0, 1)]);
+}
+
+#[test]
+fn who_is_not_disclosed_makes_no_room_without_keeping_its_state() {
+    let mut world = world();
+    world.job(0).policy("SRPTxFCFS").estimates(&[100]).submit();
+    world.host(1).joins();
+    let (_, effects) = world.job(0).policy("SRPTxFCFS").estimates(&[1]).asks();
+    assert!(starts(&effects).is_empty(), "{effects:?}");
+}
+
+#[test]
+fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_that_keeps_its_state() {
+    let mut world = world();
+    let long = world.job(0).policy("SRPTxFCFS").estimates(&[100]).keeps_state().submit();
+    let host = world.host(1).joins();
+    world.pass(s(95));
+    let (short, effects) = world.job(0).policy("SRPTxFCFS").estimates(&[9, 4]).keeps_state().asks();
+    assert_eq!(begun(&effects), [(short.0, 2)], "5 s are left of the long one");
+    assert_eq!(ended(&effects)[0].1, EndReason::Preempted { by: TaskId::new(short, 2), kept: true });
+    assert_eq!(done(&mut world, host), [(long.0, 1)]);
+    assert_eq!(done(&mut world, host), [(short.0, 1)]);
+}
+
+#[test]
+fn what_is_not_requested_is_dropped_at_once_running_or_not() {
+    let mut world = world();
+    let job = world.job(5).policy("FCFSxFCFS").disclosed().submit();
+    request(&mut world, job, [1]);
+    let hosts = [world.host(1).joins(), world.host(2).joins()];
+    assert_eq!(world.attempt_on(hosts[1]).task.index, 2);
+    let effects = world.send(Event::UnrequestedCancelled { job });
+    assert_eq!(stopped(&effects).len(), 1);
+    let dropped = effects.iter().find_map(|effect| match effect {
+        Effect::TasksCancelled { tasks, why: CancelReason::Unrequested, .. } => Some(tasks.clone()),
+        _ => None,
+    });
+    assert_eq!(dropped, Some(IdSet::from_range(2, 5)));
+    assert!(world.send(Event::UnrequestedCancelled { job }).is_empty(), "there is nothing left to drop");
+    done(&mut world, hosts[0]);
+    assert_eq!(world.job_state(job), JobState::Cancelled);
+}
+
+#[test]
+fn interactive_keeps_disclosed_tasks_back_and_batch_takes_them_as_requested() {
+    let mut world = world();
+    let held = world.job(2).policy("INTERACTIVE-FCFS").disclosed().submit();
+    let batch = world.job(2).policy("BATCH-FCFS").disclosed().submit();
+    let (host, effects) = world.host(1).joins_with();
+    assert_eq!(begun(&effects), [(batch.0, 1)]);
+    request(&mut world, held, [2]);
+    assert_eq!(done(&mut world, host), [(batch.0, 2)], "it was disclosed before the request");
+    assert_eq!(done(&mut world, host), [(held.0, 2)]);
+    assert_eq!(done(&mut world, host), []);
+    assert_eq!(world.task_state(held, 1), TaskState::Disclosed);
+}
+
+#[test]
+fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
+    let mut world = world();
+    let first = world.job(3).policy("FCFSxNEED").user("anna").disclosed().submit();
+    let second = world.job(3).policy("FCFSxNEED").user("berta").disclosed().submit();
+    for job in [first, second] {
+        request(&mut world, job, [1]);
+    }
+    let (host, effects) = world.host(1).joins_with();
+    let mut order = begun(&effects);
+    for _ in 0..5 {
+        order.extend(done(&mut world, host));
+    }
+    let (a, b) = (first.0, second.0);
+    assert_eq!(order, [(a, 1), (b, 1), (a, 2), (b, 2), (a, 3), (b, 3)]);
+}
+
+#[test]
+fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
+    let mut world = world();
+    for _ in 0..6 {
+        let job = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
+        request(&mut world, job, [1]);
+        world.send(Event::UnrequestedCancelled { job });
+        world.send(Event::JobCancelled { job, tasks: None });
+    }
+    let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
+    let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
+    let (host, effects) = world.host(1).joins_with();
+    assert_eq!(begun(&effects), [(steady.0, 1)]);
+    assert_eq!(done(&mut world, host), [(steady.0, 2)], "its second task is likelier needed than her first");
+    assert_eq!(done(&mut world, host), [(fickle.0, 1)]);
+}
+
+#[test]
+fn requests_survive_a_restart() {
+    let mut world = world();
+    let job = world.job(3).policy("FCFSxFCFS").disclosed().submit();
+    request(&mut world, job, [2]);
+    world.restart();
+    assert_eq!(world.task_state(job, 2), TaskState::Waiting);
+    assert_eq!(world.task_state(job, 1), TaskState::Disclosed);
+    let (_, effects) = world.host(1).joins_with();
+    assert_eq!(begun(&effects), [(job.0, 2)]);
+}
+
+#[test]
+fn a_preempted_attempt_is_not_taken_back() {
+    let mut world = world();
+    let job = world.job(2).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(1).joins();
+    let victim = world.attempt_on(host);
+    world.moves(host, Phase::Running);
+    request(&mut world, job, [2]);
+    let mut held = world.held(host);
+    held.push(common::attempt::Held {
+        attempt: victim,
+        phase: Phase::Running,
+        ran: s(1),
+        frozen_for: Span::ZERO,
+        progress: None,
+    });
+    world.heard(host, held);
+    assert_eq!(world.books(host).len(), 1);
+    assert_eq!(world.attempt_on(host).task.index, 2);
+}
+
+#[test]
+fn orderings_go_with_any_placement() {
+    let mut world = world();
+    world.host(1).speed(1.0).joins();
+    let fast = world.host(2).speed(3.0).joins();
+    let job = world.job(1).policy("FCFSxFCFS:with=EXCL-PRED-DUP").disclosed().submit();
+    assert_eq!(world.books(fast).first().map(|attempt| attempt.task.job), Some(job));
+    let refused = scheduler::policy::parse("FCFSxFCFS:with=PROMISE").map_err(|why| why.to_string());
+    assert!(refused.is_err_and(|why| why.contains("promises nothing")));
+}

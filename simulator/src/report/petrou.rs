@@ -1,0 +1,121 @@
+//! Petrou, Ganger and Gibson, "Cluster Scheduling for Explicitly-Speculative Tasks", again: users who disclose, request and
+//! cancel, under every scheduler of the paper and ours. What is not here: the simulation.
+
+mod claims;
+mod figures;
+mod points;
+mod text;
+
+use common::Time;
+
+use super::figure::Figure;
+use super::kondo::File;
+use super::svg::draw;
+use crate::experiment::in_parallel;
+use crate::users::{Parameters, Random};
+use points::{CONTENDERS, Contender, Results, Slice};
+pub use points::{Measured, grid};
+
+/// How thorough a report is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Study {
+    /// Of everything that is random.
+    pub seed: u64,
+    /// On how many threads; the report is the same on any number.
+    pub threads: usize,
+    /// Of the grid's 3,168 points each so-manieth one.
+    pub stride: usize,
+    /// Of the values of each parameter in Figures 7 to 13 each so-manieth one.
+    pub value_stride: usize,
+    /// Runs of each bar of Figures 7 to 13.
+    pub repetitions: u32,
+    /// Simulated days, of which the first two do not count; the paper has 16.
+    pub days: u64,
+}
+
+impl Study {
+    /// Every point.
+    pub fn full(seed: u64, threads: usize) -> Self {
+        Study { seed, threads, stride: 1, value_stride: 1, repetitions: 12, days: 16 }
+    }
+
+    /// A first look: one point in thirteen, which has some of every value.
+    pub fn quick(seed: u64, threads: usize) -> Self {
+        Study { stride: 13, repetitions: 3, ..Study::full(seed, threads) }
+    }
+}
+
+/// One run: users of this seed under this policy.
+fn simulate(seed: u64, parameters: Parameters, contender: Contender, servers: usize, days: u64) -> Measured {
+    let end = Time(days * 86_400 * 1_000_000);
+    let mut measured = Measured::new(servers, end);
+    crate::users::run(&Random::new(seed, parameters), contender.policy(), servers, end, &mut measured);
+    measured
+}
+
+/// A seed of its own for each run of the same users.
+fn seed(study: &Study, what: u64, number: u64) -> u64 {
+    study.seed.wrapping_mul(1_000_003) ^ what << 48 ^ number
+}
+
+/// Runs everything that the report needs.
+fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
+    let points: Vec<(u64, Parameters)> = (0..).zip(grid()).skip(study.stride / 2).step_by(study.stride).collect();
+    say("the grid");
+    let runs: Vec<(u64, Parameters, Contender)> =
+        points.iter().flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender))).collect();
+    let measured = in_parallel(study.threads, &runs, |(at, point, contender)| {
+        simulate(seed(study, 1, *at), *point, *contender, 1, study.days)
+    });
+    say("one parameter at a time");
+    let slices = Slice::all(study.value_stride);
+    let mut bars = Vec::new();
+    for (slice, of) in slices.iter().enumerate() {
+        for value in 0..of.values.len() {
+            for (place, _) in points::SHOWN.iter().enumerate() {
+                bars.extend((0..study.repetitions).map(|repetition| (slice, value, place, repetition)));
+            }
+        }
+    }
+    let shown = in_parallel(study.threads, &bars, |(slice, value, place, repetition)| {
+        let (_, parameters, servers) = slices[*slice].values[*value];
+        simulate(seed(study, 2, u64::from(*repetition)), parameters, points::SHOWN[*place], servers, study.days)
+    });
+    say("ours around Table 3");
+    let around: Vec<(u64, Parameters)> =
+        (0..).zip(points::around()).skip(study.stride / 2).step_by(study.stride).collect();
+    let pairs: Vec<(u64, Parameters, Contender)> =
+        around.iter().flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender))).collect();
+    let pairs = in_parallel(study.threads, &pairs, |(at, point, contender)| {
+        simulate(seed(study, 3, *at), *point, *contender, 1, study.days)
+    });
+    let points = points.into_iter().map(|(_, point)| point).zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
+    let mut found = Results {
+        points: points.collect(),
+        slices,
+        around: pairs.chunks(points::PAIRS.len()).map(<[_]>::to_vec).collect(),
+    };
+    for ((slice, value, place, _), measured) in bars.into_iter().zip(shown) {
+        found.slices[slice].note(value, place, measured);
+    }
+    found
+}
+
+/// Makes the report's files. `say` hears what is done next.
+pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
+    let results = results(study, say);
+    say("figures");
+    let drawn = figures::figures(&results);
+    let mut files = vec![
+        File { name: "report.md".into(), text: text::report(study, &results, &drawn) },
+        File { name: "points.csv".into(), text: results.csv() },
+    ];
+    files.extend(drawn.iter().flat_map(both));
+    files
+}
+
+/// A figure's picture and its numbers.
+fn both(figure: &Figure) -> [File; 2] {
+    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    [file("svg", draw(figure)), file("csv", figure.csv())]
+}

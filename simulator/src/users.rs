@@ -1,0 +1,351 @@
+//! A simulated world of users who disclose sets of tasks, request one after the other, think about each result, and drop the
+//! rest of a set when they have seen enough (Petrou et al. 2004, section 2). Servers are equal, always there, and keep what a
+//! task has done when it makes room. It drives the scheduler through its doors and does what it is told. What is not here: who
+//! the users are (`plan`), what is made of what they see, and any rule of scheduling.
+//!
+//! All users come at once. Later at one instant tasks are executed first, by their servers, then users act, by their numbers;
+//! the scheduler decides after each of them.
+
+mod plan;
+
+use std::collections::BTreeMap;
+
+use common::attempt::Outcome;
+use common::host::OwnerState;
+use common::job::Rules;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use scheduler::effect::EndReason;
+use scheduler::estimates::Estimator;
+use scheduler::event::{Bag, Terms};
+use scheduler::ledger::Entry;
+use scheduler::policy::Ordering;
+use scheduler::policy::ordering::Disclosed;
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+pub use plan::{Parameters, Plan, Random, Script};
+
+/// Hosts report nothing here, and nobody misses them.
+const FOREVER: Span = Span::from_secs(100_000_000_000);
+
+/// A task: its user, the set, and its place there, each counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Which {
+    /// Whose it is.
+    pub user: usize,
+    /// The user's how-many-th set.
+    pub set: usize,
+    /// Its place in the set.
+    pub task: usize,
+}
+
+/// Something that happened to a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Its user said that it may be needed.
+    Disclosed,
+    /// Its user waits for it.
+    Requested,
+    /// It runs from now on.
+    Started,
+    /// It made room, and keeps what it has done.
+    Preempted,
+    /// It has done its work.
+    Executed,
+    /// Its user has its result.
+    Finished,
+    /// Nobody needs it.
+    Cancelled,
+}
+
+/// What became of a task by the time when its user was through with its set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// What it takes.
+    pub takes: Span,
+    /// What was spent on it.
+    pub used: Span,
+    /// When it was requested.
+    pub requested: Option<Time>,
+    /// When it was executed.
+    pub executed: Option<Time>,
+}
+
+impl Fate {
+    /// As the ledger wants it.
+    pub fn entry(&self) -> Entry {
+        Entry { used: self.used, service: self.takes, requested: self.requested, executed: self.executed }
+    }
+}
+
+/// Who is told what happens.
+pub trait Audience {
+    /// At this time, this happened to a task.
+    fn happened(&mut self, _at: Time, _what: What, _which: Which) {}
+    /// A user has the result of a task.
+    fn finished(&mut self, _at: Time, _which: Which, _fate: &Fate) {}
+    /// A server was busy with one task.
+    fn ran(&mut self, _from: Time, _to: Time) {}
+    /// A user is through with a set, of which these tasks had been disclosed or requested.
+    fn through(&mut self, _at: Time, _user: usize, _set: usize, _fates: &[Fate]) {}
+}
+
+/// What runs on a server.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    attempt: AttemptId,
+    since: Time,
+    until: Time,
+}
+
+/// A set of a user's.
+struct Set {
+    user: usize,
+    number: usize,
+    fates: Vec<Fate>,
+}
+
+#[derive(Default)]
+struct User {
+    set: usize,
+    /// The task that was requested last.
+    task: usize,
+    /// When it has thought enough.
+    wakes: Option<Time>,
+}
+
+struct World<'a, P, A> {
+    plan: &'a P,
+    audience: &'a mut A,
+    policy: &'a str,
+    /// Whether users keep to themselves what they do not request.
+    secretive: bool,
+    scheduler: Scheduler,
+    now: Time,
+    users: Vec<User>,
+    sets: BTreeMap<JobId, Set>,
+    servers: Vec<Option<Running>>,
+    events: Vec<Event>,
+    effects: Vec<Effect>,
+    /// Sets with which their users are through in this step.
+    through: Vec<JobId>,
+}
+
+/// Lets the users of this plan work on so many servers until this time, or until all of them have stopped.
+pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: usize, until: Time, audience: &mut A) {
+    let settings =
+        Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
+    let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
+    let mut world = World {
+        plan,
+        audience,
+        policy,
+        secretive: matches!(ordering, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::Held),
+        scheduler: Scheduler::new(settings, Incarnation(1)),
+        now: Time(0),
+        users: (0..plan.users()).map(|_| User { wakes: Some(Time(0)), ..User::default() }).collect(),
+        sets: BTreeMap::new(),
+        servers: vec![None; servers],
+        events: Vec::new(),
+        effects: Vec::new(),
+        through: Vec::new(),
+    };
+    for number in 1..=servers {
+        let (host, status) = (HostId(number as u32), OwnerState::Away.into());
+        world.events.push(Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held: Vec::new() });
+    }
+    world.begin();
+    world.go_on(until);
+}
+
+impl<P: Plan, A: Audience> World<'_, P, A> {
+    /// Everybody comes with a first set.
+    fn begin(&mut self) {
+        for user in 0..self.users.len() {
+            self.users[user].wakes = None;
+            self.bring(user, 0);
+        }
+        self.step();
+    }
+
+    fn go_on(&mut self, until: Time) {
+        loop {
+            let ends = self.servers.iter().flatten().map(|running| running.until);
+            let wakes = self.users.iter().filter_map(|user| user.wakes);
+            let Some(next) = ends.chain(wakes).min().filter(|next| *next <= until) else { break };
+            self.now = next;
+            for server in 0..self.servers.len() {
+                if let Some(running) = self.servers[server].take_if(|running| running.until == next) {
+                    self.execute(server, running);
+                    self.step();
+                }
+            }
+            while let Some(user) = self.users.iter().position(|user| user.wakes == Some(next)) {
+                self.wake(user);
+                self.step();
+            }
+        }
+    }
+
+    fn job(&self, user: usize, set: usize) -> JobId {
+        JobId((set * self.users.len() + user + 1) as u32)
+    }
+
+    fn happened(&mut self, what: What, user: usize, set: usize, task: usize) {
+        self.audience.happened(self.now, what, Which { user, set, task });
+    }
+
+    /// Something happened to tasks that were not requested; what users keep to themselves does not show.
+    fn all_happened(&mut self, what: What, user: usize, set: usize, tasks: std::ops::Range<usize>) {
+        if !self.secretive {
+            tasks.for_each(|task| self.happened(what, user, set, task));
+        }
+    }
+
+    /// A task has done its work.
+    fn execute(&mut self, server: usize, Running { attempt, since, .. }: Running) {
+        let (now, host) = (self.now, HostId(server as u32 + 1));
+        self.audience.ran(since, now);
+        self.events.push(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: now.since(since) });
+        let Some(set) = self.sets.get_mut(&attempt.task.job) else { return };
+        let (user, number, task) = (set.user, set.number, attempt.task.index as usize - 1);
+        let fate = &mut set.fates[task];
+        (fate.used, fate.executed) = (fate.takes, Some(now));
+        let wanted = fate.requested.is_some();
+        self.happened(What::Executed, user, number, task);
+        if wanted {
+            self.deliver(user, number, task);
+        }
+    }
+
+    /// The user has the result, and begins to think.
+    fn deliver(&mut self, user: usize, number: usize, task: usize) {
+        let which = Which { user, set: number, task };
+        self.happened(What::Finished, user, number, task);
+        if let Some(set) = self.sets.get(&self.job(user, number)) {
+            self.audience.finished(self.now, which, &set.fates[task]);
+        }
+        self.users[user].wakes = Some(self.now + self.plan.thinks(which));
+    }
+
+    /// The user has thought enough, and goes on with the next task or with another set.
+    fn wake(&mut self, user: usize) {
+        let User { set, task, .. } = self.users[user];
+        self.users[user].wakes = None;
+        let job = self.job(user, set);
+        let tasks = self.sets.get(&job).map_or(0, |set| set.fates.len());
+        let last = task + 1 >= tasks;
+        if !last && !self.plan.drops(Which { user, set, task }) {
+            return self.request(user, set, task + 1);
+        }
+        if !last {
+            self.events.push(Event::UnrequestedCancelled { job });
+            self.all_happened(What::Cancelled, user, set, task + 1..tasks);
+        }
+        self.events.push(Event::JobForgotten { job });
+        self.through.push(job);
+        self.bring(user, set + 1);
+    }
+
+    /// The user discloses a set, if there is another one, and requests its first task.
+    fn bring(&mut self, user: usize, number: usize) {
+        let Some(tasks) = self.plan.tasks(user, number) else { return };
+        let takes = |task| self.plan.takes(Which { user, set: number, task }).max(Span(1));
+        let fates: Vec<Fate> = (0..tasks).map(|task| Fate { takes: takes(task), ..Fate::default() }).collect();
+        let terms = Terms {
+            deadline: None,
+            estimates: fates.iter().map(|fate| fate.takes).collect(),
+            estimator: Estimator { user: format!("user {user}"), program: String::new() },
+        };
+        let rules = Rules { policy: self.policy.to_owned(), checkpoint: true, ..Rules::default() };
+        let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true };
+        let job = self.job(user, number);
+        self.events.push(Event::JobSubmitted { job, bag });
+        self.sets.insert(job, Set { user, number, fates });
+        self.users[user].set = number;
+        self.all_happened(What::Disclosed, user, number, 1..tasks);
+        self.request(user, number, 0);
+    }
+
+    fn request(&mut self, user: usize, number: usize, task: usize) {
+        let (now, job) = (self.now, self.job(user, number));
+        self.users[user].task = task;
+        self.happened(What::Requested, user, number, task);
+        self.events
+            .push(Event::TasksRequested { job, tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)) });
+        let Some(set) = self.sets.get_mut(&job) else { return };
+        let fate = &mut set.fates[task];
+        fate.requested = Some(now);
+        if fate.executed.is_some() {
+            self.deliver(user, number, task);
+        }
+    }
+
+    /// The scheduler decides, and is obeyed.
+    fn step(&mut self) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.scheduler.step_all(self.now, self.events.drain(..), &mut effects);
+        let (mut stopped, mut started) = (Vec::new(), Vec::new());
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Start { host, attempt, .. } => {
+                    self.start(host, attempt);
+                    started.push(attempt);
+                }
+                Effect::Stop { host, attempt, why } => {
+                    self.stop(host, attempt);
+                    if matches!(why, EndReason::Preempted { .. }) {
+                        stopped.push(attempt);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.effects = effects;
+        self.tell(&stopped, &started);
+        for job in std::mem::take(&mut self.through) {
+            if let Some(Set { user, number, fates }) = self.sets.remove(&job) {
+                self.audience.through(self.now, user, number, &fates);
+            }
+        }
+    }
+
+    fn start(&mut self, host: HostId, attempt: AttemptId) {
+        let Some(set) = self.sets.get(&attempt.task.job) else { return };
+        let fate = set.fates[attempt.task.index as usize - 1];
+        let until = self.now + Span(fate.takes.0 - fate.used.0);
+        self.servers[host.0 as usize - 1] = Some(Running { attempt, since: self.now, until });
+    }
+
+    fn stop(&mut self, host: HostId, attempt: AttemptId) {
+        let server = &mut self.servers[host.0 as usize - 1];
+        let Some(running) = server.take_if(|running| running.attempt == attempt) else { return };
+        let ran = self.now.since(running.since);
+        self.audience.ran(running.since, self.now);
+        if let Some(set) = self.sets.get_mut(&attempt.task.job) {
+            let fate = &mut set.fates[attempt.task.index as usize - 1];
+            fate.used = fate.used + ran;
+        }
+    }
+
+    /// Tells who made room and who starts; nothing of tasks that go on elsewhere, or that did not get to run.
+    fn tell(&mut self, stopped: &[AttemptId], started: &[AttemptId]) {
+        let runs: Vec<AttemptId> = self.servers.iter().flatten().map(|running| running.attempt).collect();
+        let ran_before = |attempt: &AttemptId| !started.contains(attempt);
+        let left = stopped.iter().filter(|attempt| ran_before(attempt));
+        let left: Vec<AttemptId> = left.copied().collect();
+        let come: Vec<AttemptId> = started.iter().filter(|attempt| runs.contains(attempt)).copied().collect();
+        let same = |of: &[AttemptId], attempt: &AttemptId| of.iter().any(|other| other.task == attempt.task);
+        for attempt in left.iter().filter(|attempt| !same(&come, attempt)) {
+            self.tell_of(What::Preempted, *attempt);
+        }
+        for attempt in come.iter().filter(|attempt| !same(&left, attempt)) {
+            self.tell_of(What::Started, *attempt);
+        }
+    }
+
+    fn tell_of(&mut self, what: What, attempt: AttemptId) {
+        let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else { return };
+        let (user, number) = (*user, *number);
+        self.happened(what, user, number, attempt.task.index as usize - 1);
+    }
+}
