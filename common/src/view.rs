@@ -39,6 +39,10 @@ macro_rules! states {
     };
 }
 
+mod starts;
+
+pub use starts::{StartView, WaitView};
+
 states! {
     /// State of a job.
     JobState {
@@ -207,6 +211,8 @@ pub struct JobView {
     pub predicted_makespan: Option<Span>,
     /// Why it is in its state, where that needs saying.
     pub reason: Option<String>,
+    /// When its first task should start, while none has. In a list only of the first few such jobs.
+    pub starts: Option<StartView>,
 }
 
 /// When something is expected to be finished.

@@ -286,6 +286,7 @@ mod tests {
             predicted: None,
             predicted_makespan: Some(Span::from_secs(18)),
             reason: None,
+            starts: None,
         };
         Report {
             picture: "p.png".into(),

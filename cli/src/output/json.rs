@@ -5,7 +5,7 @@
 use common::checkpoint::Saved;
 use common::view::{
     AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, QualityView,
-    TaskCounts, TaskState, TaskView, TokenView,
+    StartView, TaskCounts, TaskState, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
@@ -33,6 +33,26 @@ pub(crate) struct Job {
     #[serde(flatten)]
     predicted: Predicted,
     predicted_makespan_s: Option<f64>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    starts: Option<Starts>,
+}
+
+/// When a waiting job should start: as likely before as after, and between which times with a chance of 80 %.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Starts {
+    predicted_start: String,
+    predicted_start_low: String,
+    predicted_start_high: String,
+}
+
+impl From<&StartView> for Starts {
+    fn from(view: &StartView) -> Self {
+        Starts {
+            predicted_start: iso(view.start),
+            predicted_start_low: iso(view.low),
+            predicted_start_high: iso(view.high),
+        }
+    }
 }
 
 /// Several jobs.
@@ -62,6 +82,7 @@ impl From<&JobView> for Job {
             makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
             predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
+            starts: view.starts.as_ref().map(Starts::from),
         }
     }
 }
@@ -504,6 +525,7 @@ mod tests {
             predicted: None,
             predicted_makespan: Some(Span::from_secs(2)),
             reason: None,
+            starts: None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
     AvailabilityView, CounterView, ExplainView, Forecast, HostView, JobState, JobView, OutputView, PromiseView,
-    TaskState, TaskView, TokenView, Undecided,
+    TaskState, TaskView, TokenView, Undecided, WaitView,
 };
 
 /// What a client asks for.
@@ -193,6 +193,11 @@ pub enum Request {
         /// So many at most.
         most: u32,
     },
+    /// When so many hosts should be free together. Answered by [`Reply::HostsWait`].
+    HostsWait {
+        /// How many.
+        hosts: u32,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -261,6 +266,8 @@ pub enum Reply {
     Audit(Vec<AuditView>),
     /// The job's deadline cannot be promised; nothing was submitted.
     NotPromised(Box<CounterView>),
+    /// To `HostsWait`.
+    HostsWait(WaitView),
 }
 
 /// How people may name a host: its name, or `host-N`.

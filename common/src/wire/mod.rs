@@ -19,12 +19,12 @@ pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
 
 /// The version of the messages that this program speaks. Raised with every change to a message.
-pub const WIRE_VERSION: u16 = 3;
+pub const WIRE_VERSION: u16 = 4;
 /// The oldest version that it still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 3;
 
-/// The oldest version of clients that it still understands: submissions say more since then.
-pub const OLDEST_CLIENT_VERSION: u16 = 3;
+/// The oldest version of clients that it still understands: jobs tell more of themselves since then.
+pub const OLDEST_CLIENT_VERSION: u16 = 4;
 
 /// The versions that one end understands, and what it calls itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

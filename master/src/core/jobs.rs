@@ -332,6 +332,7 @@ impl Core {
         for view in shown.take(FORECASTS) {
             view.predicted = self.forecast(view.job);
         }
+        self.say_starts(views.iter_mut());
         views
     }
 
@@ -359,6 +360,7 @@ impl Core {
             predicted: None,
             predicted_makespan: job.predicted_makespan,
             reason: job.reason.clone(),
+            starts: None,
         })
     }
 
@@ -375,7 +377,7 @@ impl Core {
 
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
-        let view = JobView { predicted: self.forecast(job), ..self.view(job)? };
+        let view = JobView { predicted: self.forecast(job), starts: self.starts(job), ..self.view(job)? };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {

@@ -15,6 +15,7 @@ mod mail;
 mod peers;
 mod record;
 mod retention;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

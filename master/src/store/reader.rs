@@ -239,5 +239,6 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         predicted: None,
         predicted_makespan: row.get::<_, Option<i64>>(15)?.map(span),
         reason: row.get(16)?,
+        starts: None,
     })
 }

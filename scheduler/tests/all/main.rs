@@ -14,4 +14,5 @@ mod properties;
 mod quorum;
 mod reservation;
 mod retries;
+mod starts;
 mod world;

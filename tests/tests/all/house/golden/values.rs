@@ -13,8 +13,8 @@ use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
     AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, ExplainView, FileView, Forecast,
-    HostState, HostView, JobState, JobView, OutputView, PromiseView, QualityView, TaskCounts, TaskState, TaskView,
-    TokenView, Undecided,
+    HostState, HostView, JobState, JobView, OutputView, PromiseView, QualityView, StartView, TaskCounts, TaskState,
+    TaskView, TokenView, Undecided, WaitView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -46,11 +46,11 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit,
+    Share, Audit, HostsWait,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised,
+    Undecided, Identities, Audit, NotPromised, HostsWait,
 });
 
 fn forecast() -> Forecast {
@@ -316,6 +316,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Retry { job, tasks, only_failed: true },
         Request::Forget { jobs: Selector::Ids(ids()) },
         Request::Explain { job },
+        Request::HostsWait { hosts: 12 },
         Request::Hosts { names: vec!["office-12".into()] },
         Request::Drain { host: "office-12".into() },
         Request::Undrain { host: "host-12".into() },
@@ -366,7 +367,20 @@ fn job_view() -> JobView {
         predicted: Some(forecast()),
         predicted_makespan: Some(Span(2_500_000)),
         reason: Some("no host".into()),
+        starts: Some(starts()),
     }
+}
+
+fn starts() -> StartView {
+    let at = |seconds: u64| Time(1_700_000_000_000_000 + seconds * 1_000_000);
+    StartView { start: at(60), low: at(5), high: at(900) }
+}
+
+fn hosts_wait() -> WaitView {
+    let span = |seconds: u64| Some(Span(seconds * 1_000_000));
+    let (median, mean, used) = (span(60), span(90), span(60));
+    let (likely, low, high) = (span(70), span(7), None);
+    WaitView { wanted: 12, free: 3, hosts: 20, benefactors: 2, median, mean, used, likely, low, high }
 }
 
 fn task_view() -> TaskView {
@@ -477,6 +491,7 @@ pub(super) fn replies() -> Vec<Reply> {
             earliest: Some((Time(1_700_000_060_000_000), Span(60_000_000))),
             fits: ids(),
         })),
+        Reply::HostsWait(hosts_wait()),
     ]
 }
 
