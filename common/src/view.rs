@@ -39,9 +39,11 @@ macro_rules! states {
 
 mod account;
 mod promise;
+mod starts;
 
 pub use account::{AccountView, SpeculationView, SpreadView};
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
+pub use starts::{StartView, WaitView};
 
 states! {
     /// State of a job.
@@ -215,6 +217,8 @@ pub struct JobView {
     pub promise: Option<PromiseStatus>,
     /// The limits of its attempts, where they are learned.
     pub limits: Option<LimitsView>,
+    /// When its first task should start, while none has. In a list only of the first few such jobs.
+    pub starts: Option<StartView>,
 }
 
 /// When something is expected to be finished.

@@ -77,6 +77,18 @@ impl Lifetime for Away<'_> {
     }
 }
 
+/// So many slots at most are looked at one by one.
+const UNITS: usize = 64;
+
+/// The slots that waiting jobs stand in line for.
+struct Line<'a> {
+    /// The taken ones, or some that stand for `each` of them.
+    machine: Machine<'a>,
+    each: u64,
+    free: u64,
+    slots: u64,
+}
+
 /// What is known of how long things last on these hosts.
 struct Laws<'a> {
     programs: BTreeMap<&'a str, Learned>,
@@ -118,9 +130,11 @@ fn counts(host: &Host) -> bool {
 impl Scheduler {
     /// When the first task of a waiting job should start; none where it has started, or no host will have a slot for it.
     pub fn predict_start(&self, id: JobId, now: Time) -> Option<Starting> {
-        let job = self.jobs.table.get(&id).filter(|job| job.attempts == 0 && !job.settled())?;
-        let ahead = self.jobs.lines.waiting.range(..job.rank);
-        let ahead: u64 = ahead.filter_map(|rank| Some(self.jobs.table.get(&rank.job)?.waiting())).sum();
+        self.predict_starts(&[id], now).pop().flatten()
+    }
+
+    /// The same for several jobs, of which each costs little more.
+    pub fn predict_starts(&self, ids: &[JobId], now: Time) -> Vec<Option<Starting>> {
         let laws = Laws::of(self);
         let stays = self.stays(now);
         let usable = self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run());
@@ -134,17 +148,33 @@ impl Scheduler {
         units.extend(stays.iter().flat_map(|(age_s, slots)| {
             std::iter::repeat_n(Unit { hosts: 1, age_s: *age_s, law: &laws.stay as &dyn Lifetime }, *slots)
         }));
-        let machine = Machine::new(u32::try_from(free).unwrap_or(u32::MAX), units);
-        let wanted = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
-        if wanted <= machine.hosts() {
-            let at = |part: f64| machine.quantile_s(wanted, part);
-            let edge = |part: f64| at(part).filter(|s| *s < FAR_S);
+        units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
+        let slots = free + units.len();
+        // Of many slots some stand for all: the median is the same, the interval somewhat wider.
+        let each = units.len().div_ceil(UNITS).max(1);
+        let some = units.into_iter().skip(each / 2).step_by(each).collect();
+        let line = Line { machine: Machine::new(0, some), free: free as u64, slots: slots as u64, each: each as u64 };
+        ids.iter().map(|id| self.start_in(&line, *id, now)).collect()
+    }
+
+    fn start_in(&self, line: &Line<'_>, id: JobId, now: Time) -> Option<Starting> {
+        let job = self.jobs.table.get(&id).filter(|job| job.attempts == 0 && !job.settled())?;
+        let ahead = self.jobs.lines.waiting.range(..job.rank);
+        let ahead: u64 = ahead.filter_map(|rank| Some(self.jobs.table.get(&rank.job)?.waiting())).sum();
+        if ahead < line.free {
+            return Some(starting(now, 0.0, 0.0, 0.0));
+        }
+        if ahead < line.slots {
+            let need = (ahead + 1 - line.free).div_ceil(line.each);
+            let need = u32::try_from(need).unwrap_or(u32::MAX).min(line.machine.hosts());
+            let at = |part: f64| line.machine.quantile_s(need, part);
+            let start_s = at(0.5).filter(|start_s| *start_s < FAR_S)?;
             let high_s = at((1.0 + HELD) / 2.0).unwrap_or(FAR_S);
-            return Some(starting(now, edge(0.5)?, at((1.0 - HELD) / 2.0)?, high_s));
+            return Some(starting(now, start_s, at((1.0 - HELD) / 2.0)?, high_s));
         }
         // More are ahead than there are slots: they must be done first.
         let (low, high) = crate::predict::spread(&[]);
-        let left_s = self.worked_off_s(ahead + 1 - u64::from(machine.hosts()), id, now)?;
+        let left_s = self.worked_off_s(ahead + 1 - line.slots, id, now)?;
         Some(starting(now, left_s, left_s * low, left_s * high))
     }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use scheduler::reservation::Law;
 
+use super::value::Dur;
+
 /// `deskgrid predict`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PredictCommand {
@@ -90,7 +92,7 @@ pub(crate) struct LimitsArgs {
 /// Examples of `deskgrid predict wait`.
 const WAIT: &str = "\
 Examples:
-  deskgrid predict wait --state machine.json
+  deskgrid predict wait --width 12 --work 3h
   deskgrid predict wait --state machine.json --width 12 --output json
 The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600
 seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
@@ -98,12 +100,16 @@ seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 s
 /// `deskgrid predict wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// What runs on how many hosts since when, how many are free, and how many are needed
+    /// What runs on how many hosts since when, how many are free, and how many are needed; else the master is asked
     #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
+    pub state: Option<PathBuf>,
     /// Hosts that are needed together [default: what the file says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", required_unless_present = "state")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub width: Option<u32>,
+    /// Work to be shared evenly among them, as a run time on one host: also says when that should be done
+    #[arg(long, value_name = "DURATION")]
+    pub work: Option<Dur>,
 }
 
 /// Examples of `deskgrid predict width`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView};
+use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView, StartView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, Time};
 use link::client::unexpected;
@@ -72,7 +72,8 @@ async fn list(context: &Context, session: &Session, all: bool, mut states: Vec<J
     let mut jobs = session.jobs(Selector::All, states).await?;
     jobs.sort_by_key(|job| (activity(job.state), job.job));
     let text = || {
-        let mut rows = Rows::new(&["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "FINISH"], context.out.color());
+        let head = ["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH"];
+        let mut rows = Rows::new(&head, context.out.color());
         for job in &jobs {
             rows.add(row(job));
         }
@@ -90,7 +91,7 @@ fn activity(state: JobState) -> u8 {
     }
 }
 
-fn row(job: &JobView) -> [String; 7] {
+fn row(job: &JobView) -> [String; 8] {
     let now = when::now();
     let finish = job
         .finished
@@ -103,6 +104,7 @@ fn row(job: &JobView) -> [String; 7] {
         format!("{}/{}", job.tasks.finished, job.tasks.total),
         job.tasks.failed.to_string(),
         job.tasks.running.to_string(),
+        job.starts.map_or(String::new(), |starts| when::relative(starts.start, now)),
         finish,
     ]
 }
@@ -191,6 +193,7 @@ fn describe(job: &JobView) -> String {
         ("started", job.started.map(time)),
         ("finished", job.finished.map(time)),
         ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
+        ("predicted start", job.starts.map(|starts| start_in_words(&starts, now))),
         ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
         ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
         ("deadline", deadline),
@@ -277,6 +280,12 @@ async fn change(context: &Context, session: &Session, request: Request, word: &s
 }
 
 /// When, and where it is known between which times it lies with a chance of 80 %.
+fn start_in_words(starts: &StartView, now: Time) -> String {
+    let at = |time: Time| when::relative(time, now);
+    let StartView { start, low, high } = *starts;
+    format!("{} ({}); 80 % between {} and {}", at(start), when::iso(start), at(low), at(high))
+}
+
 fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
     let finish = format!("{} ({})", when::relative(forecast.finish, now), when::iso(forecast.finish));
     match forecast.interval {

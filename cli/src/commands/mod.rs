@@ -114,7 +114,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Host(command) => host::run(context, command).await,
         Command::Account(args) => account::run(context, args).await,
         Command::Policy(command) => policy::run(context, command),
-        Command::Predict(command) => predict::run(context, &command),
+        Command::Predict(command) => predict::run(context, &command).await,
         Command::Simulate(args) => simulate::run(context, &args),
         Command::Reproduce(args) => reproduce::run(context, &args),
         Command::Trace(command) => trace::run(context, command).await,

@@ -68,13 +68,13 @@ impl SequenceJson {
 }
 
 /// Does what was asked for.
-pub(super) fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
     match command {
         PredictCommand::Limits(args) => limits(context, args),
         PredictCommand::Kill(args) => calendar::kill(context, args),
         PredictCommand::Calendar(args) => calendar::calendar(context, &args.state),
         PredictCommand::Accuracy(args) => accuracy::run(context, args),
-        PredictCommand::Wait(args) => wait::wait(context, args),
+        PredictCommand::Wait(args) => wait::wait(context, args).await,
         PredictCommand::Width(args) => wait::width(context, args),
     }
 }

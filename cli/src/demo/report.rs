@@ -288,6 +288,7 @@ mod tests {
             reason: None,
             promise: None,
             limits: None,
+            starts: None,
         };
         Report {
             picture: "p.png".into(),

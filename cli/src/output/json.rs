@@ -7,7 +7,7 @@ mod promise;
 use common::checkpoint::Saved;
 use common::view::{
     AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, SpeculationView,
-    TaskCounts, TaskView, TokenView,
+    StartView, TaskCounts, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
@@ -41,6 +41,26 @@ pub(crate) struct Job {
     promise: Option<Standing>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    starts: Option<Starts>,
+}
+
+/// When a waiting job should start: as likely before as after, and between which times with a chance of 80 %.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Starts {
+    predicted_start: String,
+    predicted_start_low: String,
+    predicted_start_high: String,
+}
+
+impl From<&StartView> for Starts {
+    fn from(view: &StartView) -> Self {
+        Starts {
+            predicted_start: iso(view.start),
+            predicted_start_low: iso(view.low),
+            predicted_start_high: iso(view.high),
+        }
+    }
 }
 
 /// Several jobs.
@@ -72,6 +92,7 @@ impl From<&JobView> for Job {
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
             promise: view.promise.as_ref().map(Standing::from),
             limits: view.limits.as_ref().map(Limits::from),
+            starts: view.starts.as_ref().map(Starts::from),
         }
     }
 }
@@ -532,6 +553,7 @@ mod tests {
             reason: None,
             promise: None,
             limits: None,
+            starts: None,
         }
     }
 

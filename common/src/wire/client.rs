@@ -13,7 +13,7 @@ use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
     AccountView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState, JobView,
-    LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided,
+    LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided, WaitView,
 };
 
 /// What a client asks for.
@@ -227,6 +227,11 @@ pub enum Request {
         /// Job by job as well, as far as they are not forgotten.
         jobs: bool,
     },
+    /// When so many hosts should be free together. Answered by [`Reply::HostsWait`].
+    HostsWait {
+        /// How many.
+        hosts: u32,
+    },
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -301,6 +306,8 @@ pub enum Reply {
     Estimates(Vec<EstimatesView>),
     /// Some accounts; more may follow.
     Accounts(Vec<AccountView>),
+    /// To `HostsWait`.
+    HostsWait(WaitView),
 }
 
 /// How people may name a host: its name, or `host-N`.

@@ -318,6 +318,9 @@ impl Core {
             view.promise = self.promise_status(view.job);
             view.limits = self.limits(view.job);
         }
+        if forecasts > 0 {
+            self.say_starts(views.iter_mut());
+        }
         views
     }
 
@@ -359,6 +362,7 @@ impl Core {
             reason: job.reason.clone(),
             promise: None,
             limits: None,
+            starts: None,
         })
     }
 
@@ -375,8 +379,9 @@ impl Core {
 
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
-        let (predicted, promise, limits) = (self.forecast(job), self.promise_status(job), self.limits(job));
-        let view = JobView { predicted, promise, limits, ..self.view(job)? };
+        let view = self.view(job)?;
+        let (promise, limits) = (self.promise_status(job), self.limits(job));
+        let view = JobView { predicted: self.forecast(job), starts: self.starts(job), promise, limits, ..view };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {

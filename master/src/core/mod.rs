@@ -17,6 +17,7 @@ mod promises;
 mod record;
 mod retention;
 mod speculation;
+mod starts;
 mod windows;
 
 use std::collections::BTreeMap;

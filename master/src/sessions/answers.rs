@@ -439,6 +439,10 @@ impl Asker {
         Ok(Reply::Changed(changed))
     }
 
+    pub(super) async fn hosts_wait(&self, hosts: u32) -> Result<Reply, NoAnswer> {
+        Ok(Reply::HostsWait(self.core(move |core| Ok(core.hosts_wait(hosts))).await?))
+    }
+
     pub(super) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
         if let Some((mut view, names)) =

@@ -110,6 +110,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
+        Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
         Request::Hosts { names } => {
             for chunk in asker.hosts(names).await?.chunks(CHUNK) {
                 send(tx, &Reply::Hosts(chunk.to_vec())).await?;

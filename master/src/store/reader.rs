@@ -244,5 +244,6 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         reason: row.get(16)?,
         promise,
         limits,
+        starts: None,
     })
 }

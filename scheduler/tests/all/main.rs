@@ -17,4 +17,5 @@ mod quorum;
 mod reservation;
 mod retries;
 mod speculation;
+mod starts;
 mod world;

@@ -3,6 +3,7 @@
 mod availability;
 mod batch;
 mod deadlines;
+mod downey;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;

@@ -1,8 +1,12 @@
 //! `deskgrid predict wait` and `deskgrid predict width`: when so many hosts will be free together, and for how many a job should
-//! hold out, in a state of the machine that a file tells. What is not here: the predictors.
+//! hold out, in a state of the machine that a file tells or the master knows. What is not here: the predictors.
 
+use std::fmt::Write;
 use std::path::Path;
 
+use common::Span;
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
 use scheduler::malleable::{Bias, Machine, Malleable, Speedup, UniformLog, Unit};
 use scheduler::policy::width::{Question, Soonest, Way, Width};
 use serde::{Deserialize, Serialize};
@@ -11,6 +15,7 @@ use crate::args::predict::{WaitArgs, WidthArgs};
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
+use crate::session::Session;
 
 /// Intervals hold this part of the waits.
 const HELD: f64 = 0.8;
@@ -46,8 +51,10 @@ struct State {
 
 #[derive(Serialize)]
 struct WaitJson {
+    width: u32,
     need: u32,
     free: u32,
+    hosts: u32,
     benefactors: u32,
     #[serde(rename = "A")]
     median_s: Option<f64>,
@@ -55,6 +62,10 @@ struct WaitJson {
     mean_s: Option<f64>,
     used: Option<f64>,
     interval: IntervalJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_s: Option<f64>,
 }
 
 /// By the law of the number of free hosts.
@@ -84,45 +95,82 @@ struct WayJson {
     total_s: f64,
 }
 
-/// When so many hosts will be free.
-pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Failure> {
-    let state = State::read(&args.state)?;
-    let law = state.law(&args.state)?;
+/// When so many hosts will be free: as a file says, or the master.
+pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Failure> {
+    let mut answer = match &args.state {
+        Some(file) => of_file(file, args.width)?,
+        None => live(context, args.width.unwrap_or(1)).await?,
+    };
+    answer.run_s = args.work.map(|work| work.0.as_secs_f64() / f64::from(answer.width.max(1)));
+    answer.total_s = answer.used.zip(answer.run_s).map(|(wait_s, run_s)| wait_s + run_s);
+    context.out.show(&answer, || wait_text(&answer), || vec![seconds(answer.used)])?;
+    Ok(Exit::Well)
+}
+
+fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
+    let state = State::read(file)?;
+    let law = state.law(file)?;
     let machine = state.machine(&law);
-    let wanted = args.width.or(state.width).or(state.need.map(|need| need.saturating_add(state.free)));
+    let wanted = width.or(state.width).or(state.need.map(|need| need.saturating_add(state.free)));
     let wanted = wanted.ok_or_else(|| {
-        let what = format!("{} does not say how many hosts are needed", args.state.display());
+        let what = format!("{} does not say how many hosts are needed", file.display());
         Failure::usage(what, "give --width N, or a field \"need\" (more than are free) or \"width\" (altogether)")
     })?;
     let wait = machine.wait(wanted);
     let edge = |part: f64| machine.quantile_s(wanted, part);
-    let interval =
-        IntervalJson { held: HELD, low: edge((1.0 - HELD) / 2.0), median: edge(0.5), high: edge((1.0 + HELD) / 2.0) };
-    let answer = WaitJson {
+    let (low, median, high) = (edge((1.0 - HELD) / 2.0), edge(0.5), edge((1.0 + HELD) / 2.0));
+    Ok(WaitJson {
+        width: wanted,
         need: wanted.saturating_sub(state.free),
         free: state.free,
+        hosts: machine.hosts(),
         benefactors: wait.benefactors,
         median_s: wait.median_s,
         mean_s: wait.mean_s,
         used: wait.used_s,
-        interval,
+        interval: IntervalJson { held: HELD, low, median, high },
+        run_s: None,
+        total_s: None,
+    })
+}
+
+async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
+    let session = Session::open(&context.state).await?;
+    let view = match session.one(&Request::HostsWait { hosts }).await? {
+        Reply::HostsWait(view) => view,
+        other => return Err(unexpected(Some(&other)).into()),
     };
-    context.out.show(&answer, || wait_text(&answer, wanted), || vec![seconds(answer.used)])?;
-    Ok(Exit::Well)
+    session.close().await;
+    let time = |span: Option<Span>| span.map(Span::secs);
+    Ok(WaitJson {
+        width: view.wanted,
+        need: view.wanted.saturating_sub(view.free),
+        free: view.free,
+        hosts: view.hosts,
+        benefactors: view.benefactors,
+        median_s: time(view.median),
+        mean_s: time(view.mean),
+        used: time(view.used),
+        interval: IntervalJson { held: HELD, low: time(view.low), median: time(view.likely), high: time(view.high) },
+        run_s: None,
+        total_s: None,
+    })
 }
 
 fn seconds(time_s: Option<f64>) -> String {
     time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1}"))
 }
 
-fn wait_text(answer: &WaitJson, wanted: u32) -> String {
+fn wait_text(answer: &WaitJson) -> String {
     let said = |time_s: Option<f64>| time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"));
     let IntervalJson { low, median, high, .. } = answer.interval;
-    format!(
-        "{wanted} hosts ({} more than are free): in about {}\n\
+    let mut out = format!(
+        "{} hosts ({} of {} are free): in about {}\n\
          {:.0} % between {} and {}, median {}\n\
          A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
-        answer.need,
+        answer.width,
+        answer.free,
+        answer.hosts,
         said(answer.used),
         100.0 * HELD,
         said(low),
@@ -131,7 +179,11 @@ fn wait_text(answer: &WaitJson, wanted: u32) -> String {
         answer.benefactors,
         said(answer.median_s),
         said(answer.mean_s),
-    )
+    );
+    if let Some(run_s) = answer.run_s {
+        let _ = writeln!(out, "then {run_s:.1} s of work on each: done in about {}", said(answer.total_s));
+    }
+    out
 }
 
 /// For how many hosts a job should hold out.

@@ -88,7 +88,7 @@ enum Done {
 
 impl Found {
     pub(super) fn new(study: &Study, real: Option<Foretold>, say: &mut dyn FnMut(&str)) -> Self {
-        say(&format!("{} draws of {} days under {} rules", study.runs, study.days, FOLLOWED.len()));
+        say(&format!("{} rules; draws of {} days each: {}", FOLLOWED.len(), study.days, study.runs));
         let seeds: Vec<u64> = (0..u64::from(study.runs.max(1))).map(|run| study.seed.wrapping_add(run)).collect();
         let days: Vec<_> = seeds.iter().map(|seed| workload(*seed, study.days)).collect();
         let mut work: Vec<(usize, Option<&Contender>)> = (0..seeds.len()).map(|seed| (seed, None)).collect();

@@ -89,8 +89,8 @@ fn head(out: &mut String, study: &Study, found: &Found) {
     let _ = writeln!(
         out,
         "The rules and the predictors are the live scheduler's (`scheduler::policy::width`, `scheduler::malleable`); the machine \
-         of {PROCESSORS} processors is the simulator's. {} draws of {} days, each day with an empty machine at its begin and \
-         jobs in its first half, load {LOAD}; about {} jobs in a draw; seeds from {}. Spreads are standard deviations over \
+         of {PROCESSORS} processors is the simulator's. Draws of the workload: {}, each of {} days that begin with an empty machine \
+         and have their jobs in their first half, load {LOAD}; about {} jobs in a draw; seeds from {}. Spreads are standard deviations over \
          draws. Every draw's numbers are in `runs.csv`.\n",
         study.runs, study.days, found.jobs, study.seed,
     );

@@ -98,3 +98,30 @@ fn predictions_are_judged_on_a_log() {
     let refused = grid.deskgrid(["predict", "accuracy", "--log", &bad]).expect_code(2);
     assert!(refused.stderr.contains("bad.swf, line 2: 3 fields"), "{}", refused.stderr);
 }
+
+#[test]
+fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() {
+    let mut grid = Grid::start();
+    let empty = grid.json(["predict", "wait", "--width", "1"]);
+    assert_eq!((&empty["free"], &empty["hosts"], &empty["used"]), (&Value::from(0), &Value::from(0), &Value::Null));
+    grid.worker("alone").slots(1).start();
+    grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| (wait["free"] == 1).then_some(()));
+    let done = grid.json(["predict", "wait", "--width", "1", "--work", "90s"]);
+    assert_eq!((number(&done["used"]), number(&done["run_s"]), number(&done["total_s"])), (0.0, 90.0, 90.0));
+    let mark = super::long_sleep();
+    let first = grid.submit(["--", "sleep", &mark]);
+    grid.until("it runs", &["job", "info", &first], |job| (job["tasks"]["running"] == 1).then_some(()));
+    let second = grid.submit(["--", "true"]);
+    let waiting = grid.json(["job", "info", &second]);
+    assert!(grid.json(["job", "info", &first])["predicted_start"].is_null());
+    let time = |field: &str| waiting[field].as_str().unwrap_or_else(|| panic!("no {field} in {waiting}")).to_owned();
+    // ISO times in UTC sort as they follow each other.
+    assert!(time("predicted_start_low") <= time("predicted_start"), "{waiting}");
+    assert!(time("predicted_start") <= time("predicted_start_high"), "{waiting}");
+    let listed = grid.deskgrid(["job", "list"]).expect_code(0).stdout;
+    assert!(listed.contains("START"), "{listed}");
+    let busy = grid.json(["predict", "wait", "--width", "1"]);
+    assert!((&busy["free"], &busy["benefactors"]) == (&Value::from(0), &Value::from(1)), "{busy}");
+    assert!(number(&busy["interval"]["median"]) > 0.0, "{busy}");
+    grid.deskgrid(["job", "cancel", "all"]).expect_code(0);
+}

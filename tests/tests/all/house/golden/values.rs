@@ -14,8 +14,8 @@ use common::token::{JoinToken, Role};
 use common::view::{
     AccountView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, EstimatesView,
     ExplainView, FileView, Forecast, HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState,
-    PromiseStatus, PromiseView, QualityView, SpeculationView, SpreadView, TaskCounts, TaskState, TaskView, TokenView,
-    Undecided,
+    PromiseStatus, PromiseView, QualityView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState, TaskView,
+    TokenView, Undecided, WaitView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
@@ -47,11 +47,11 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account,
+    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account, HostsWait,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait,
 });
 
 fn forecast() -> Forecast {
@@ -317,6 +317,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Retry { job, tasks, only_failed: true },
         Request::Forget { jobs: Selector::Ids(ids()) },
         Request::Explain { job },
+        Request::HostsWait { hosts: 12 },
         Request::Hosts { names: vec!["office-12".into()] },
         Request::Drain { host: "office-12".into() },
         Request::Undrain { host: "host-12".into() },
@@ -374,6 +375,7 @@ fn job_view() -> JobView {
         reason: Some("no host".into()),
         promise: Some(promise_status()),
         limits: Some(limits()),
+        starts: Some(starts()),
     }
 }
 
@@ -399,6 +401,18 @@ fn limits() -> LimitsView {
         expected: Some(Span(25_000_000)),
         why: Some("nothing is known".into()),
     }
+}
+
+fn starts() -> StartView {
+    let at = |seconds: u64| Time(1_700_000_000_000_000 + seconds * 1_000_000);
+    StartView { start: at(60), low: at(5), high: at(900) }
+}
+
+fn hosts_wait() -> WaitView {
+    let span = |seconds: u64| Some(Span(seconds * 1_000_000));
+    let (median, mean, used) = (span(60), span(90), span(60));
+    let (likely, low, high) = (span(70), span(7), None);
+    WaitView { wanted: 12, free: 3, hosts: 20, benefactors: 2, median, mean, used, likely, low, high }
 }
 
 fn task_view() -> TaskView {
@@ -540,6 +554,7 @@ pub(super) fn replies() -> Vec<Reply> {
             quality: promise().estimates,
         }]),
         Reply::Accounts(vec![account_view()]),
+        Reply::HostsWait(hosts_wait()),
     ]
 }
 

@@ -1,0 +1,52 @@
+//! When waiting jobs should start, and when hosts should be free. What is not here: how that is predicted.
+
+use common::view::{JobState, JobView, StartView, WaitView};
+use common::{JobId, Span};
+
+use super::Core;
+
+/// Of how many waiting jobs a list says when they should start.
+const STARTS: usize = 8;
+
+impl Core {
+    /// When the job should start, if it waits.
+    pub(super) fn starts(&self, id: JobId) -> Option<StartView> {
+        self.scheduler.predict_start(id, self.now).map(seen)
+    }
+
+    /// Says of the first waiting ones of these jobs when they should start.
+    pub(super) fn say_starts<'a>(&self, views: impl Iterator<Item = &'a mut JobView>) {
+        let waiting: Vec<&mut JobView> = views.filter(|view| view.state == JobState::Waiting).take(STARTS).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let ids: Vec<JobId> = waiting.iter().map(|view| view.job).collect();
+        for (view, starts) in waiting.into_iter().zip(self.scheduler.predict_starts(&ids, self.now)) {
+            view.starts = starts.map(seen);
+        }
+    }
+
+    /// When so many hosts should be free together.
+    pub(crate) fn hosts_wait(&self, wanted: u32) -> WaitView {
+        let scheduler::HostsWait { free, hosts, wait, median_s, low_s, high_s } =
+            self.scheduler.predict_hosts(wanted, self.now);
+        let span = |seconds: Option<f64>| seconds.map(Span::from_secs_f64);
+        WaitView {
+            wanted,
+            free,
+            hosts,
+            benefactors: wait.benefactors,
+            median: span(wait.median_s),
+            mean: span(wait.mean_s),
+            used: span(wait.used_s),
+            likely: span(median_s),
+            low: span(low_s),
+            high: span(high_s),
+        }
+    }
+}
+
+fn seen(starting: scheduler::Starting) -> StartView {
+    let scheduler::Starting { start, low, high } = starting;
+    StartView { start, low, high }
+}

@@ -1,0 +1,73 @@
+//! When waiting jobs should start, and when hosts should be free together.
+
+use common::attempt::{Outcome, Phase};
+use common::{HostId, JobId};
+
+use super::world::{World, s};
+
+/// A grid of one host that has seen tasks of a program take about 100 s.
+fn taught(w: &mut World) -> HostId {
+    w.job(40).submit();
+    let host = w.host(1).joins();
+    for task in 0..40 {
+        let attempt = w.attempt_on(host);
+        w.moves(host, Phase::Running);
+        w.pass(s(90 + task % 20));
+        w.ends(host, attempt, Outcome::Succeeded, s(90 + task % 20));
+    }
+    host
+}
+
+/// When the job should start, and the ends of the interval, in seconds from now.
+fn start_s(w: &World, job: JobId) -> Option<[f64; 3]> {
+    let found = w.scheduler.predict_start(job, w.now)?;
+    Some([found.start, found.low, found.high].map(|at| at.since(w.now).secs()))
+}
+
+#[test]
+fn a_waiting_job_should_start_when_what_runs_is_done() {
+    let mut w = World::new();
+    let host = taught(&mut w);
+    let first = w.job(1).submit();
+    w.moves(host, Phase::Running);
+    let (second, third) = (w.job(1).estimate(s(100)).submit(), w.job(1).estimate(s(100)).submit());
+    assert_eq!(start_s(&w, first), None, "it has started");
+    let [start, low, high] = start_s(&w, second).expect("it waits");
+    assert!(low <= start && start <= high && (60.0..140.0).contains(&start), "{low} {start} {high}");
+    let [later, ..] = start_s(&w, third).expect("it waits");
+    assert!(later > start + 50.0, "behind one more task: {later}, not {start}");
+    w.pass(s(80));
+    let [sooner, ..] = start_s(&w, second).expect("it waits still");
+    assert!(sooner < 0.6 * start, "the longer it has run, the sooner it ends: {sooner} after {start}");
+}
+
+#[test]
+fn owners_who_are_there_are_expected_to_leave() {
+    let mut w = World::new();
+    let host = taught(&mut w);
+    w.owner_comes(host);
+    let job = w.job(1).submit();
+    let [start, low, high] = start_s(&w, job).expect("the owner will leave");
+    assert!(0.0 < low && low <= start && start <= high, "{low} {start} {high}");
+    let mut empty = World::new();
+    let alone = empty.job(1).submit();
+    assert_eq!(start_s(&empty, alone), None, "there is no host");
+}
+
+#[test]
+fn hosts_are_free_together_when_enough_are_done() {
+    let mut w = World::new();
+    let first = taught(&mut w);
+    for host in 2..=4 {
+        w.host(host).joins();
+    }
+    w.job(2).submit();
+    let found = |w: &World, hosts| w.scheduler.predict_hosts(hosts, w.now);
+    let now = found(&w, 2);
+    assert_eq!((now.free, now.hosts, now.wait.used_s), (2, 4, Some(0.0)), "{first:?} and another one are busy");
+    let three = found(&w, 3);
+    assert_eq!(three.wait.benefactors, 2);
+    let median_s = three.median_s.expect("one of two ends");
+    assert!((20.0..200.0).contains(&median_s), "{median_s}");
+    assert_eq!(found(&w, 5).wait.used_s, None);
+}
