@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::view::AccountView;
+use common::view::{AccountView, TaskState};
 use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -12,7 +12,7 @@ use link::{Channel, FrameSender, LinkError};
 use quinn::Connection;
 
 use super::answers::{Asker, JobListing, NoAnswer};
-use super::views::in_frames;
+use super::views::{Listing, in_frames};
 use super::{accept, read_open, renew, serve_content, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
@@ -83,22 +83,9 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Jobs { jobs, states } => send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
-            let mut listing = asker.listing(job, &tasks).await?;
-            while let Some(mut views) = asker.next_tasks(&mut listing).await? {
-                views.retain(|view| states.is_empty() || states.contains(&view.state));
-                for chunk in views.chunks(CHUNK) {
-                    send(tx, &Reply::Tasks(chunk.to_vec())).await?;
-                }
-            }
+            send_tasks(asker, asker.listing(job, &tasks).await?, &states, tx).await?;
         }
-        Request::Outputs { job, tasks } => {
-            let mut listing = asker.listing(job, &tasks).await?;
-            while let Some(views) = asker.next_outputs(&mut listing).await? {
-                for outputs in in_frames(views) {
-                    send(tx, &Reply::Outputs(outputs)).await?;
-                }
-            }
-        }
+        Request::Outputs { job, tasks } => send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?,
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
@@ -141,23 +128,12 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
         Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
-        speculation => answer_of_speculation(asker, speculation, tx).await?,
+        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?)?,
+        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
+        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
+        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await?,
     }
     Ok(())
-}
-
-/// The same of disclosed jobs and accounts.
-async fn answer_of_speculation(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
-    match request {
-        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?),
-        Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?),
-        Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?),
-        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await,
-        other => {
-            let what = format!("there is no answer to {}", name(&other));
-            Err(NoAnswer::Refused(Refusal::new(RefusalCode::Invalid, what, "")))
-        }
-    }
 }
 
 fn push(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
@@ -168,6 +144,30 @@ async fn send(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
+    }
+    Ok(())
+}
+
+async fn send_tasks(
+    asker: &Asker,
+    mut listing: Listing,
+    states: &[TaskState],
+    tx: &mut FrameSender,
+) -> Result<(), NoAnswer> {
+    while let Some(mut views) = asker.next_tasks(&mut listing).await? {
+        views.retain(|view| states.is_empty() || states.contains(&view.state));
+        for chunk in views.chunks(CHUNK) {
+            send(tx, &Reply::Tasks(chunk.to_vec())).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn send_outputs(asker: &Asker, mut listing: Listing, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+    while let Some(views) = asker.next_outputs(&mut listing).await? {
+        for outputs in in_frames(views) {
+            send(tx, &Reply::Outputs(outputs)).await?;
+        }
     }
     Ok(())
 }

@@ -276,12 +276,12 @@ impl Fleet {
             max_losses: u32::from(b % 4),
             max_fails: b.is_multiple_of(5).then_some(2),
             priority: i32::from(b % 3),
-            checkpoint: b / 26 % 2 == 0,
+            checkpoint: (b / 26).is_multiple_of(2),
             policy: catalogue()[usize::from(a) % catalogue().len()].name.to_owned(),
             ..Rules::default()
         };
         let tasks = IdSet::from_range(1, u32::from(b % 13));
-        let bag = Bag { disclosed: b / 13 % 2 == 0, ..Bag::new(tasks, rules) };
+        let bag = Bag { disclosed: (b / 13).is_multiple_of(2), ..Bag::new(tasks, rules) };
         self.send(Event::JobSubmitted { job, bag });
     }
 
