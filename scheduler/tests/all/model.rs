@@ -183,8 +183,8 @@ impl Model {
             // Losses come first; what else a host's list brings about is seen once attempts are taken back.
             let settles = matches!(effect, Effect::TaskSettled { .. } | Effect::TasksCancelled { .. });
             let losing = matches!(effect, Effect::Stop { .. } | Effect::Ended { .. } | Effect::JobSettled { .. });
-            if !settles && !losing {
-                self.adopt(std::mem::take(&mut listed), event, scheduler);
+            if !settles && (!losing || preempted(effect).is_some()) {
+                self.adopt(std::mem::take(&mut listed), event, effects, scheduler);
             }
             if let Effect::Acknowledge { host, attempt, verdict } = effect {
                 let Event::AttemptEnded { host: by, attempt: of, .. } = event else { panic!("nothing was delivered") };
@@ -193,7 +193,7 @@ impl Model {
             }
             self.apply(event, effect, effects.get(at + 1));
         }
-        self.adopt(listed, event, scheduler);
+        self.adopt(listed, event, effects, scheduler);
         self.expect_verdict(event, &verdict, &verdicts);
         self.compare(scheduler);
     }
@@ -317,13 +317,14 @@ impl Model {
         }
     }
 
-    /// Attempts that were given up and that their host still holds may have been taken back.
-    fn adopt(&mut self, listed: &[Held], event: &Event, scheduler: &Scheduler) {
+    /// Attempts that were given up and that their host still holds may have been taken back, and may have made room since.
+    fn adopt(&mut self, listed: &[Held], event: &Event, effects: &[Effect], scheduler: &Scheduler) {
         let Some(id) = speaker(event) else { return };
         let Some(books) = scheduler.host(id).map(|host| host.attempts) else { return };
         for held in listed {
             let Some(known) = self.attempts.get(&held.attempt) else { continue };
-            if known.live || !books.contains(&held.attempt) {
+            let made_room = effects.iter().any(|effect| preempted(effect) == Some(held.attempt));
+            if known.live || !(made_room || books.contains(&held.attempt)) {
                 continue;
             }
             assert_eq!(known.host, id, "one host's books: {} is taken back by the host that had it", held.attempt);
@@ -742,6 +743,14 @@ fn eager(policy: &str) -> bool {
 }
 
 /// The host that the event comes from.
+/// Whose place somebody else took.
+fn preempted(effect: &Effect) -> Option<AttemptId> {
+    match effect {
+        Effect::Stop { attempt, why: EndReason::Preempted { .. }, .. } => Some(*attempt),
+        _ => None,
+    }
+}
+
 fn speaker(event: &Event) -> Option<HostId> {
     match event {
         Event::HostJoined { host, .. }
