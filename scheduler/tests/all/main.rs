@@ -7,6 +7,7 @@ mod goldens;
 mod hosts;
 mod jobs;
 mod keeping;
+mod known;
 mod kondo;
 mod learned;
 mod malleable;

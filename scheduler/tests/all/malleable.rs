@@ -7,18 +7,10 @@ use scheduler::policy::width::{Choice, Holdout, Question, Soonest, Width};
 use scheduler::reservation::Run;
 use serde_json::Value;
 
+use crate::known::{Chance, list, number};
+
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../vectors/downey.json")).expect("the known answers are JSON")
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    let found = value[name].as_array().unwrap_or_else(|| panic!("{name} is no list in {value}"));
-    assert!(!found.is_empty(), "{name} is empty");
-    found
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn near(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
@@ -208,19 +200,6 @@ fn hosts_that_leave_and_come_back_are_reckoned_with() {
     assert!(leaving.wait(2).mean_s.is_none_or(|s| s > coming.wait(2).mean_s.expect("finite")));
     assert_eq!(leaving.wait(3).mean_s, None);
     assert_eq!(coming.wait(4).used_s, None);
-}
-
-/// Numbers between 0 and 1 that look random (SplitMix64).
-struct Chance(u64);
-
-impl Chance {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 #[test]

@@ -8,18 +8,10 @@ use scheduler::reservation::{
 };
 use serde_json::Value;
 
+use crate::known::{Chance, list, number};
+
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../vectors/gainaru.json")).expect("the known answers are JSON")
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    let found = value[name].as_array().unwrap_or_else(|| panic!("{name} is no list in {value}"));
-    assert!(!found.is_empty(), "{name} is empty");
-    found
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
@@ -276,19 +268,6 @@ fn a_run_that_was_cut_off_counts_among_those_that_take_longer() {
     assert!(next.support().1 > 5.0 && next.cdf(5.0) < 1.0);
     assert_eq!(Learned::observed(&[]), None);
     assert_eq!(Learned::expected(&[Run::done(0.0)]), None);
-}
-
-/// Numbers between 0 and 1 that look random (SplitMix64).
-struct Chance(u64);
-
-impl Chance {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }
 
 #[test]

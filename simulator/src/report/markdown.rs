@@ -44,6 +44,13 @@ pub(super) fn images(out: &mut String, figures: &[Figure]) {
     }
 }
 
+/// The section on how to get the report again: what follows `deskgrid reproduce`.
+pub(super) fn again(out: &mut String, what: &str) {
+    line(out, "## Again\n");
+    let _ =
+        writeln!(out, "`deskgrid reproduce {what}` gives these files again, byte for byte, on any number of threads.");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use super::scenarios::{Cell, Found, LAWS, LESSONS};
 use super::{Real, Study};
 use crate::experiment::requests::Mean;
 use crate::report::figure::Figure;
-use crate::report::markdown::{heading, line, pictures, row};
+use crate::report::markdown::{again, heading, line, pictures, row};
 
 /// How the paper was read where it leaves something open.
 const READINGS: [(&str, &str); 9] = [
@@ -51,14 +51,9 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     real(&mut out, found.real.as_ref());
     readings(&mut out);
     pictures(&mut out, figures);
-    let _ = writeln!(
-        out,
-        "## Again\n\n`deskgrid reproduce gainaru{} --seed {} --runs {}{}`",
-        if study.quick { " --quick" } else { "" },
-        study.seed,
-        study.runs,
-        study.log.as_ref().map_or_else(String::new, |log| format!(" --log {}", log.display())),
-    );
+    let quick = if study.quick { " --quick" } else { "" };
+    let log = study.log.as_ref().map_or_else(String::new, |log| format!(" --log {}", log.display()));
+    again(&mut out, &format!("gainaru{quick} --seed {} --runs {}{log}", study.seed, study.runs));
     out
 }
 

@@ -7,7 +7,7 @@ use super::Study;
 use super::claims::{TOLERANCE, claims, means};
 use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN};
 use crate::report::figure::Figure;
-use crate::report::markdown::{heading, line, pictures, row, words};
+use crate::report::markdown::{again, heading, line, pictures, row, words};
 
 /// The whole report.
 pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> String {
@@ -23,7 +23,8 @@ pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> St
     servers(&mut out, results);
     readings(&mut out);
     pictures(&mut out, figures);
-    again(&mut out, study);
+    let quick = if study.stride > 1 { " --quick" } else { "" };
+    again(&mut out, &format!("petrou{quick} --seed {}", study.seed));
     out
 }
 
@@ -266,14 +267,4 @@ fn readings(out: &mut String) {
         let _ = writeln!(out, "- {reading}");
     }
     line(out, "");
-}
-
-fn again(out: &mut String, study: &Study) {
-    line(out, "## Again\n");
-    let quick = if study.stride > 1 { " --quick" } else { "" };
-    let _ = writeln!(
-        out,
-        "`deskgrid reproduce petrou{quick} --seed {}` gives these files again, byte for byte.",
-        study.seed
-    );
 }

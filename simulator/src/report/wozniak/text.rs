@@ -9,7 +9,7 @@ use super::table::{Cell, Group, Table};
 use super::trial::{Pressure, Trial};
 use super::{CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study};
 use crate::report::figure::Figure;
-use crate::report::markdown::{heading, images, line, row, words};
+use crate::report::markdown::{again, heading, images, line, row, words};
 
 /// The whole report.
 pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String {
@@ -23,7 +23,8 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
     gaming(&mut out, table);
     readings(&mut out);
     pictures(&mut out, figures);
-    again(&mut out, study);
+    let quick = if study.repetitions < 10 { " --quick" } else { "" };
+    again(&mut out, &format!("wozniak{quick} --seed {}", study.seed));
     out
 }
 
@@ -236,14 +237,4 @@ fn pictures(out: &mut String, figures: &[Figure]) {
     line(out, "## Figures\n");
     images(out, figures);
     line(out, "Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n");
-}
-
-fn again(out: &mut String, study: &Study) {
-    line(out, "## Again\n");
-    let quick = if study.repetitions < 10 { " --quick" } else { "" };
-    let _ = writeln!(
-        out,
-        "`deskgrid reproduce wozniak{quick} --seed {}` gives these files again, byte for byte.",
-        study.seed
-    );
 }

@@ -73,6 +73,8 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
     let through = relay.to_string();
     grid.worker("far").via(&through).config("udp_retry_s = 1").start();
     let said = |word: &str| grid_log(&grid, "far").matches(word).count();
+    // The master may know of it a moment before it has said so itself.
+    eventually("the worker joins", Duration::from_secs(60), || (said("way=") > 0).then_some(()));
     assert_eq!((said("way=TCP"), said("way=UDP")), (1, 0));
     runs_a_job(&grid);
 
