@@ -2,7 +2,9 @@
 
 use common::JobId;
 use common::selector::Selector;
-use common::view::{EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView, Undecided};
+use common::view::{
+    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView, Undecided,
+};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
 use link::{Client, Purpose};
@@ -140,6 +142,14 @@ impl Session {
     /// If the master refuses or the connection is gone.
     pub(crate) async fn hosts(&self, request: &Request) -> Result<Vec<HostView>, Failure> {
         Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
+    }
+
+    /// What was spent, as the request asks.
+    ///
+    /// # Errors
+    /// If the master refuses or the connection is gone.
+    pub(crate) async fn accounts(&self, request: &Request) -> Result<Vec<AccountView>, Failure> {
+        Ok(collect!(self.client.ask(request).await?, Reply::Accounts))
     }
 
     /// How good estimates were, as the request asks.

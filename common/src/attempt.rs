@@ -38,12 +38,16 @@ pub enum Phase {
     Suspended(YieldReason),
     /// Ended; its completion lies in the worker's spool and is being delivered.
     Ended,
+    /// Everything is there; it waits for the others that it is to start together with.
+    Ready,
+    /// Its command is frozen because the master wants its slot for another, and will go on.
+    Held,
 }
 
 impl Phase {
     /// Whether the command was started, so that a loss counts against the task.
     pub fn executing(self) -> bool {
-        matches!(self, Phase::Running | Phase::Suspended(_))
+        matches!(self, Phase::Running | Phase::Suspended(_) | Phase::Held)
     }
 }
 
@@ -123,6 +127,27 @@ pub struct Completion {
     pub stderr: Stream,
     /// The expected outputs that were there.
     pub outputs: Vec<OutputFile>,
+}
+
+/// What an attempt took, of which nothing else is of use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Which attempt.
+    pub attempt: AttemptId,
+    /// Time from the start of its command to its end, suspensions not counted.
+    pub ran: Span,
+    /// Time during which it was suspended.
+    pub suspended: Span,
+    /// Processor time of its whole process tree.
+    pub cpu: Span,
+}
+
+impl Spent {
+    /// What a completion says of it.
+    pub fn of(completion: &Completion) -> Self {
+        let Completion { attempt, ran, suspended, cpu, .. } = completion;
+        Self { attempt: *attempt, ran: *ran, suspended: *suspended, cpu: *cpu }
+    }
 }
 
 /// A captured output stream.

@@ -57,19 +57,23 @@ pub struct Offers {
     pub confinement: Confinement,
     /// Whether it gives the network.
     pub network: bool,
+    /// Whether it can start an attempt together with those of other hosts.
+    pub together: bool,
+    /// How many attempts it can hold frozen beside those that run.
+    pub frozen: u32,
 }
 
 impl Default for Offers {
-    /// Everything: what is assumed of hosts of which nothing is said.
+    /// Everything that jobs ask for: what is assumed of hosts of which nothing is said. Such a host holds nothing frozen.
     fn default() -> Self {
-        Self { confinement: Confinement::Account, network: true }
+        Self { confinement: Confinement::Account, network: true, together: true, frozen: 0 }
     }
 }
 
 impl HostFacts {
     /// What it has for jobs that ask for it.
     pub fn offers(&self) -> Offers {
-        Offers { confinement: self.confinement_most, network: self.network }
+        Offers { confinement: self.confinement_most, network: self.network, together: true, frozen: 0 }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::content::BlobRef;
 use crate::host::{Confinement, Offers};
 use crate::idset::IdSet;
 use crate::path::PortablePath;
+use crate::ranks::{BadRanks, Ranks};
 use crate::selector::MAX_IDS;
 use crate::template::Template;
 use crate::time::Span;
@@ -15,6 +16,10 @@ use crate::time::Span;
 pub const DEFAULT_POLICY: &str = "deskgrid";
 /// The policy of jobs with a deadline that ask for none.
 pub const PROMISING_POLICY: &str = "PROMISE";
+/// The policy of jobs that run on several hosts at once and ask for none: for a given width, and for any.
+pub const RANKS_POLICY: &str = "AVG";
+/// See [`RANKS_POLICY`].
+pub const WIDTH_POLICY: &str = "PRICED";
 /// The policy of jobs whose tasks are disclosed and that ask for none.
 pub const SPECULATIVE_POLICY: &str = "FCFSxNEED";
 /// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
@@ -53,6 +58,31 @@ pub enum Work {
     Noop,
     /// Runs a command.
     Command(CommandSpec),
+    /// Runs a command as one of several ranks, on as many hosts at once.
+    Ranks(CommandSpec, Ranks),
+}
+
+impl Work {
+    /// The command, if there is one.
+    pub fn command(&self) -> Option<&CommandSpec> {
+        match self {
+            Work::Noop => None,
+            Work::Command(command) | Work::Ranks(command, _) => Some(command),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn command_mut(&mut self) -> Option<&mut CommandSpec> {
+        match self {
+            Work::Noop => None,
+            Work::Command(command) | Work::Ranks(command, _) => Some(command),
+        }
+    }
+
+    /// On how many hosts at once, if on several.
+    pub fn ranks(&self) -> Option<&Ranks> {
+        if let Work::Ranks(_, ranks) = self { Some(ranks) } else { None }
+    }
 }
 
 /// A command, its files and its environment. Placeholders stand for each attempt's values.
@@ -250,7 +280,7 @@ impl Default for Rules {
 }
 
 /// A submission that makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BadJob {
     /// No task at all.
     #[error("the job has no tasks")]
@@ -301,9 +331,17 @@ pub enum BadJob {
     /// Checkpoints more often than makes sense.
     #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]
     CheckpointInterval(Span),
+    /// Ranks that make no sense.
+    #[error(transparent)]
+    Ranks(#[from] BadRanks),
 }
 
 impl JobSpec {
+    /// How many ranks it has, if its tasks are ranks. Before they start, there are as many tasks as the fewest of them.
+    pub fn width(&self) -> Option<u32> {
+        self.work.ranks().map(|_| self.tasks.ids.len() as u32)
+    }
+
     /// Whether the submission makes sense in itself.
     ///
     /// # Errors
@@ -325,13 +363,16 @@ impl JobSpec {
         if self.tasks.items.iter().any(|item| item.contains('\0')) {
             return Err(BadJob::ZeroByte("an item"));
         }
-        let saves = match &self.work {
-            Work::Noop => false,
-            Work::Command(command) => {
+        let saves = match self.work.command() {
+            None => false,
+            Some(command) => {
                 command.check(tasks)?;
                 command.checkpoint.is_some()
             }
         };
+        if let Work::Ranks(command, ranks) = &self.work {
+            ranks.check(self, command)?;
+        }
         if saves != self.rules.checkpoint {
             return Err(BadJob::CheckpointRule(self.rules.checkpoint));
         }
@@ -488,7 +529,7 @@ mod tests {
     #[test]
     fn needs_are_met_by_hosts_that_offer_as_much_or_more() {
         let needs = |confinement, network| Needs { confinement, network };
-        let offers = Offers { confinement: Confinement::Landlock, network: false };
+        let offers = Offers { confinement: Confinement::Landlock, network: false, ..Offers::default() };
         for level in [None, Some(Confinement::Process), Some(Confinement::Landlock)] {
             assert_eq!(needs(level, false).missing(offers), None, "{level:?}");
         }

@@ -1,4 +1,5 @@
-//! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`.
+//! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`, `%{RANK}`,
+//! `%{WIDTH}`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::AttemptId;
 
 /// The names that may stand between `%{` and `}`.
-pub const PLACEHOLDERS: [&str; 5] = ["JOB_ID", "TASK_ID", "ATTEMPT_ID", "HOST", "ITEM"];
+pub const PLACEHOLDERS: [&str; 7] = ["JOB_ID", "TASK_ID", "ATTEMPT_ID", "HOST", "ITEM", "RANK", "WIDTH"];
 
 /// A text whose placeholders are all known. `%{` always opens a placeholder; any other `%` stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,13 +25,17 @@ pub struct Values<'a> {
     pub host: &'a str,
     /// The task's item; empty where the job has none.
     pub item: &'a str,
+    /// How many ranks its job has; none of a job whose tasks are no ranks.
+    pub width: Option<u32>,
 }
 
 /// A text with a placeholder that deskgrid does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTemplate {
     /// The name between the braces is unknown.
-    #[error("`%{{{0}}}` is not a placeholder: use one of %{{JOB_ID}} %{{TASK_ID}} %{{ATTEMPT_ID}} %{{HOST}} %{{ITEM}}")]
+    #[error(
+        "`%{{{0}}}` is not a placeholder: use one of %{{JOB_ID}} %{{TASK_ID}} %{{ATTEMPT_ID}} %{{HOST}} %{{ITEM}} %{{RANK}} %{{WIDTH}}"
+    )]
     Unknown(String),
     /// No closing brace follows.
     #[error("`%{{` in `{0}` is never closed by `}}`")]
@@ -70,6 +75,9 @@ impl Values<'_> {
             "ATTEMPT_ID" => self.attempt.number.to_string(),
             "HOST" => self.host.to_owned(),
             "ITEM" => self.item.to_owned(),
+            // Alone, whatever its task is: the same program then runs with and without ranks.
+            "RANK" => self.width.map_or(0, |_| self.attempt.task.index).to_string(),
+            "WIDTH" => self.width.unwrap_or(1).to_string(),
             _ => String::new(),
         }
     }
@@ -145,9 +153,13 @@ mod tests {
             attempt: AttemptId { task: TaskId::new(JobId(7), 3), number: 2, incarnation: Incarnation(1) },
             host: "pc9",
             item: "a%{HOST}b",
+            width: None,
         };
         let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}".parse().unwrap();
         assert_eq!(t.expand(&values), "7.3/2 100% %d a%{HOST}b on pc9");
+        let ranks: Template = "%{RANK} of %{WIDTH}".parse().unwrap();
+        assert_eq!(ranks.expand(&values), "0 of 1");
+        assert_eq!(ranks.expand(&Values { width: Some(8), ..values }), "3 of 8");
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
     }
 

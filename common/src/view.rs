@@ -40,10 +40,12 @@ macro_rules! states {
 mod account;
 mod promise;
 mod starts;
+mod width;
 
 pub use account::{AccountView, SpeculationView, SpreadView};
 pub use promise::{EstimatesView, LimitsView, PromiseState, PromiseStatus};
 pub use starts::{StartView, WaitView};
+pub use width::{AccuracyView, ForetoldView, ScalingView, WayView, WidthView};
 
 states! {
     /// State of a job.
@@ -219,6 +221,8 @@ pub struct JobView {
     pub limits: Option<LimitsView>,
     /// When its first task should start, while none has. In a list only of the first few such jobs.
     pub starts: Option<StartView>,
+    /// On how many hosts at once it runs, of a job of several ranks that is not settled.
+    pub width: Option<WidthView>,
 }
 
 /// When something is expected to be finished.
@@ -345,6 +349,8 @@ pub struct OutputView {
     pub stderr: (Stream, Option<String>),
     /// Collected files.
     pub files: Vec<FileView>,
+    /// Whether all that was removed, since nobody had requested it and it took too much room.
+    pub removed: bool,
 }
 
 /// A collected output file.

@@ -14,7 +14,8 @@ use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::{Identity, key_hash};
-use crate::{networks, tls, tunnel};
+use crate::networks::Network;
+use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -161,7 +162,8 @@ pub struct Connection {
 }
 
 /// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets no answer for some
-/// seconds, at once where that was so the last time. The master may still refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
+/// seconds, nearly at once where that was so the last time. The master may still refuse: a worker has joined, and a client is
+/// let in, only with the master's `Welcome`.
 ///
 /// # Errors
 /// If nothing answers within some seconds, or what answers is not the identity's master.
@@ -206,16 +208,16 @@ impl<'a> Caller<'a> {
     async fn connect(&self, head_start: Duration) -> Result<Connection, LinkError> {
         let mut last = self.unreachable("its name has no address".to_owned());
         for address in self.addresses().await? {
-            let here = self.home.and_then(|home| Some((home, networks::here(address)?)));
-            let needless = here.is_some_and(|(home, here)| networks::only_tcp(home, here));
+            let network = self.home.and_then(|home| Network::to(address, home));
+            let needless = network.as_ref().is_some_and(|network| network.only_tcp);
             let tcp = async {
                 tokio::time::sleep(if needless { SHORT_HEAD_START } else { head_start }).await;
                 self.connect_to(address, Way::Tcp).await
             };
             match race(self.connect_to(address, Way::Udp), tcp).await {
                 Ok(connection) => {
-                    if let Some((home, here)) = here {
-                        networks::note(home, here, connection.way);
+                    if let Some(network) = network {
+                        network.note(connection.way);
                     }
                     return Ok(connection);
                 }
@@ -260,12 +262,17 @@ impl<'a> Caller<'a> {
     }
 }
 
+/// Any address and port of our own, of the same kind as this one.
+pub(crate) fn any_like(address: SocketAddr) -> SocketAddr {
+    if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() }
+}
+
 /// A new endpoint of our own, with which to reach an address.
 async fn endpoint_to(address: SocketAddr, way: Way) -> Result<Endpoint, LinkError> {
     let config = EndpointConfig::default();
     match way {
         Way::Udp => {
-            let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+            let any = any_like(address);
             let bind = || Endpoint::new(config, None, std::net::UdpSocket::bind(any)?, runtime()?);
             bind().map_err(LinkError::file("cannot bind", any.to_string()))
         }

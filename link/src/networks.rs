@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::Way;
+use crate::endpoint::{Way, any_like};
 use crate::files;
 
 const FILE: &str = "networks.toml";
@@ -21,40 +21,49 @@ struct Networks {
     only_tcp: BTreeSet<IpAddr>,
 }
 
-/// Our own address on the way to a master. Nothing is sent to find it.
-pub(crate) fn here(master: SocketAddr) -> Option<IpAddr> {
-    let any: SocketAddr = if master.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(any).ok()?;
-    socket.connect(master).ok()?;
-    Some(socket.local_addr().ok()?.ip())
-}
-
 fn read(dir: &Path) -> Networks {
     std::fs::read_to_string(dir.join(FILE)).ok().and_then(|text| toml::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// Whether only TCP got through from there when a master was last reached.
-pub(crate) fn only_tcp(dir: &Path, here: IpAddr) -> bool {
-    read(dir).only_tcp.contains(&here)
+/// The network from which a master is reached, with what is known of it.
+pub(crate) struct Network<'a> {
+    dir: &'a Path,
+    /// Our own address there.
+    here: IpAddr,
+    /// Whether only TCP got through when a master was last reached.
+    pub(crate) only_tcp: bool,
 }
 
-/// A master was reached from there in this way.
-pub(crate) fn note(dir: &Path, here: IpAddr, way: Way) {
-    let mut known = read(dir);
-    let changed = match way {
-        Way::Udp => known.only_tcp.remove(&here),
-        Way::Tcp => known.only_tcp.insert(here),
-    };
-    if !changed {
-        return;
+impl<'a> Network<'a> {
+    /// The one between us and this master, as `dir` knows it. Nothing is sent to find it.
+    pub(crate) fn to(master: SocketAddr, dir: &'a Path) -> Option<Self> {
+        let socket = UdpSocket::bind(any_like(master)).ok()?;
+        socket.connect(master).ok()?;
+        Some(Self::at(socket.local_addr().ok()?.ip(), dir))
     }
-    if known.only_tcp.len() > MOST {
-        known.only_tcp = BTreeSet::from([here]);
+
+    fn at(here: IpAddr, dir: &'a Path) -> Self {
+        Self { dir, here, only_tcp: read(dir).only_tcp.contains(&here) }
     }
-    let written = toml::to_string(&known).map_err(std::io::Error::other);
-    let written = written.and_then(|text| files::write_whole(&dir.join(FILE), text.as_bytes(), 0o600));
-    if let Err(error) = written {
-        tracing::debug!(%error, "how this network is reached is not remembered");
+
+    /// A master was reached from there in this way.
+    pub(crate) fn note(&self, way: Way) {
+        if self.only_tcp == (way == Way::Tcp) {
+            return;
+        }
+        let mut known = read(self.dir);
+        match way {
+            Way::Udp => known.only_tcp.remove(&self.here),
+            Way::Tcp => known.only_tcp.insert(self.here),
+        };
+        if known.only_tcp.len() > MOST {
+            known.only_tcp = BTreeSet::from([self.here]);
+        }
+        let written = toml::to_string(&known).map_err(std::io::Error::other);
+        let written = written.and_then(|text| files::write_whole(&self.dir.join(FILE), text.as_bytes(), 0o600));
+        if let Err(error) = written {
+            tracing::debug!(%error, "how this network is reached is not remembered");
+        }
     }
 }
 
@@ -69,11 +78,11 @@ mod tests {
     #[test]
     fn a_network_is_remembered_as_it_was_last_seen() {
         let dir = tempfile::tempdir().unwrap();
-        let known = |last| only_tcp(dir.path(), address(last));
-        note(dir.path(), address(1), Way::Tcp);
-        note(dir.path(), address(2), Way::Udp);
+        let known = |last| Network::at(address(last), dir.path()).only_tcp;
+        Network::at(address(1), dir.path()).note(Way::Tcp);
+        Network::at(address(2), dir.path()).note(Way::Udp);
         assert_eq!((known(1), known(2)), (true, false));
-        note(dir.path(), address(1), Way::Udp);
+        Network::at(address(1), dir.path()).note(Way::Udp);
         assert!(!known(1));
     }
 
@@ -81,16 +90,17 @@ mod tests {
     fn what_cannot_be_read_is_nothing_known_and_there_is_an_end_to_what_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(FILE), "only_tcp = 7").unwrap();
-        assert!(!only_tcp(dir.path(), address(1)));
+        assert!(!Network::at(address(1), dir.path()).only_tcp);
         for last in 0..100 {
-            note(dir.path(), address(last), Way::Tcp);
+            Network::at(address(last), dir.path()).note(Way::Tcp);
         }
-        assert!(only_tcp(dir.path(), address(99)) && read(dir.path()).only_tcp.len() <= MOST);
+        assert!(Network::at(address(99), dir.path()).only_tcp && read(dir.path()).only_tcp.len() <= MOST);
     }
 
     #[test]
     fn on_loopback_we_are_where_the_master_is() {
         let master: SocketAddr = "127.0.0.1:9".parse().unwrap();
-        assert_eq!(here(master), Some(master.ip()));
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Network::to(master, dir.path()).map(|network| network.here), Some(master.ip()));
     }
 }

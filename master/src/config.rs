@@ -30,6 +30,8 @@ pub struct Config {
     pub lease: Interval,
     /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
     pub prefetch: Interval,
+    /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody waits for has the slots.
+    pub frozen_per_slot: u32,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
     /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
@@ -105,6 +107,7 @@ impl Default for Config {
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
+            frozen_per_slot: 1,
             content_grace: seconds(60 * 60),
             job_days: 0,
             availability_days: 90,

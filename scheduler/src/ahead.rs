@@ -5,7 +5,7 @@ use common::{HostId, JobId, Span};
 
 use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
-use crate::experience::JobClass;
+use crate::experience::JobKind;
 use crate::foresight::Foresight;
 use crate::host::{Host, Liveness};
 use crate::job::{Job, LiveCopy};
@@ -76,7 +76,7 @@ impl<'a> Starter<'a> {
             return true;
         }
         let Some(mean_s) = self.mean_task_s(work_s) else { return false };
-        if job.plan.class.is_none() {
+        if job.plan.kind.is_none() {
             return false;
         }
         let waiting = job.waiting();
@@ -109,14 +109,14 @@ impl<'a> Starter<'a> {
 
     /// Notes what kind of job this is, once it has hosts and its tasks are long enough to be foreseen.
     pub(crate) fn classify(&self, job: &mut Job) {
-        if job.plan.class.is_some() {
+        if job.plan.kind.is_some() {
             return;
         }
         let Some(mean_s) = job.task_work_s().and_then(|work_s| self.mean_task_s(work_s)) else { return };
         if mean_s >= LEAST_TASK_S {
             let unsettled = job.unsettled() as f64;
             let slots = self.hosts.index.usable_slots.max(1) as f64;
-            job.plan.class = Some(JobClass::of(unsettled / slots, mean_s, job.rules.checkpoint));
+            job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
         }
     }
 
@@ -213,12 +213,13 @@ impl<'a> Starter<'a> {
     /// Copies the tasks whose copies gain enough. False where too little is known of the tasks, or where the job has had
     /// its copies: then only what is stuck is copied.
     pub(crate) fn copy_for_gain(&mut self, answer: Gain, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
-        let (Some(work_s), Some(class)) = (job.task_work_s(), job.plan.class) else { return false };
+        let (Some(work_s), Some(kind)) = (job.task_work_s(), job.plan.kind) else { return false };
         let Some(task_s) = self.mean_task_s(work_s) else { return false };
         if answer.copies_max <= 0.0 || self.now < job.plan.search {
             return true;
         }
-        let most = (MOST_COPIES * answer.copies_max * job.counts().total as f64).max(FEWEST_COPIES);
+        let budget = answer.budget(job.rules.checkpoint);
+        let most = (MOST_COPIES * budget * job.counts().total as f64).max(FEWEST_COPIES);
         let spent = |job: &Job| job.duplicates as f64 + 1.0 > most;
         if spent(job) {
             return false;
@@ -233,7 +234,7 @@ impl<'a> Starter<'a> {
         let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
         let undone = job.records.len() as u64 + job.fresh.len();
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
-        let price = self.foresight.experience.prices.price(class) * if endgame { ENDGAME_PRICE } else { 1.0 };
+        let price = self.foresight.experience.prices.price(kind) * if endgame { ENDGAME_PRICE } else { 1.0 };
         let foresight: &'a Foresight = self.foresight;
         let (curves, start_s) = (foresight.curves(), self.settings.start_cost.secs());
         for candidate in ready.iter().take(MOST_AT_ONCE) {

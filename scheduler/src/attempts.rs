@@ -9,6 +9,7 @@ use crate::job::{Job, Record};
 use crate::policy::replication::Class;
 use crate::reservation::Run;
 use crate::scheduler::Scheduler;
+use crate::widths::of_ranks;
 
 /// What the end of an attempt is charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,10 @@ impl Scheduler {
 
     /// What the end of an attempt teaches of run times and estimates.
     fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
-        let small_work = self.small_work();
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return };
+        if job.gang.is_some() {
+            return self.learn_of_rank(attempt, outcome, ran, speed);
+        }
         job.pace.observe(ran, speed, outcome.success());
         let (experience, of) = (&mut self.foresight.experience, &job.stack.terms.estimator);
         let (teaches, killed_s) = (job.teaches(), job.killed_s(attempt.task.index));
@@ -82,7 +85,23 @@ impl Scheduler {
         if teaches || killed_s > 0.0 {
             experience.runs.observe(of, run, killed_s);
         }
-        job.learn(attempt, run, small_work);
+        let (small, slots) = (self.foresight.small, self.hosts.index.usable_slots);
+        job.learn(attempt, run, || small.rate(slots, self.now));
+    }
+
+    /// The same of a rank: it teaches limits of as many ranks of its program; how long all of them took is looked at when they
+    /// are done.
+    fn learn_of_rank(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return };
+        let Some(ranks) = job.gang.as_ref().and_then(|gang| gang.width) else { return };
+        let Some(run) = job.run(outcome, ran, speed) else { return };
+        // They all take about as long: one of them speaks for the others.
+        if attempt.task.index == 0 {
+            let of = of_ranks(&job.stack.terms.estimator, ranks);
+            self.foresight.experience.runs.observe(&of, run, job.killed_s(0));
+        }
+        let (small, slots) = (self.foresight.small, self.hosts.index.usable_slots);
+        job.learn(attempt, run, || small.rate(slots, self.now));
     }
 
     /// A completion of an attempt that is not live (any more).
@@ -167,7 +186,15 @@ impl Scheduler {
 
     /// An attempt makes room for a task, which is no fault of its own.
     pub(crate) fn preempt(&mut self, host: HostId, attempt: AttemptId, by: TaskId, kept: bool, fx: &mut Vec<Effect>) {
-        let why = EndReason::Preempted { by, kept };
+        self.take_away(host, attempt, EndReason::Preempted { by, kept }, fx);
+        let job = self.jobs.table.get_mut(&attempt.task.job);
+        if let Some(record) = job.and_then(|job| job.records.at_mut(&attempt.task.index)) {
+            record.made_room_for = Some(by);
+        }
+    }
+
+    /// An attempt is ended through no fault of its own, and its task waits again.
+    pub(crate) fn take_away(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         self.hosts.stop(host, attempt, self.now, self.settings.stops_when_reported);
         stop(host, attempt, why.clone(), fx);
         self.carry_on(attempt, Charge::Nothing, why, fx);

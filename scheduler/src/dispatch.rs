@@ -19,9 +19,13 @@ use crate::settings::Settings;
 /// stood still for so long, with deliveries in its queue behind the tick.
 const QUIET_LOOKS: u32 = 2;
 
+/// Where everything that is free is kept for jobs of several ranks, so many jobs behind them may pass if they are short.
+const PASSING: u32 = 32;
+
 impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
+        self.tend_gangs(fx);
         self.place_promised(fx);
         self.place_waiting(fx);
         self.make_room(fx);
@@ -48,19 +52,39 @@ impl Scheduler {
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
     /// of the ready hosts lets the next one try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
-        let mut last = None;
-        while !self.hosts.index.ready.is_empty()
+        let (mut last, mut passing, mut thawed) = (None, 0, false);
+        self.thaw(false, fx);
+        while (!self.hosts.index.ready.is_empty() || !self.jobs.kept.is_empty() && passing < PASSING)
             && let Some(rank) = after(&self.jobs.lines.waiting, last)
         {
+            if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
+                self.thaw(true, fx);
+                continue;
+            }
+            passing += u32::from(self.hosts.index.ready.is_empty());
             if !self.place_job(rank.job, fx) {
                 last = Some(rank);
             }
+        }
+        if !thawed {
+            self.thaw(true, fx);
         }
     }
 
     /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank of its own. Whether
     /// the job should be asked again.
     pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        if self.jobs.gangs.contains(&id) {
+            self.place_gang(id, fx);
+            return false;
+        }
+        let passed = self.let_pass(id);
+        let again = self.place_tasks(id, fx);
+        self.close_again(passed);
+        again
+    }
+
+    fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         let Some(job) = self.jobs.table.get_mut(&id) else { return false };
         let mut starter = Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation);
         let again = if job.speculation.is_some() { starter.place_next(job, fx) } else { starter.place(job, fx) };
@@ -88,7 +112,7 @@ impl Scheduler {
         let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
         let fit = job.pace.fit(self.settings.prefetch_window);
-        let one_by_one = job.promise.is_some() || job.speculation.is_some();
+        let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
         if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
             return;
         }
@@ -96,12 +120,13 @@ impl Scheduler {
             return;
         }
         let needs = job.rules.needs;
-        let takes = |host: &Host| host.takes_work() && needs.missing(host.offers).is_none();
+        // A host at which a rank waits for others is not to be busy when these are ready.
+        let takes = |host: &Host| host.takes_work() && host.reserved == 0 && needs.missing(host.offers).is_none();
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
         let slots = u64::from(host.usable_slots());
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
-        let room = most.saturating_sub(host.books.len() as u64).min(share);
+        let room = most.saturating_sub(host.in_slots() as u64).min(share);
         for _ in 0..room {
             let Some((index, why)) = job.pop_waiting() else { break };
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
@@ -154,7 +179,7 @@ pub(crate) struct Starter<'a> {
 }
 
 impl<'a> Starter<'a> {
-    fn of(
+    pub(crate) fn of(
         hosts: &'a mut Hosts,
         settings: &'a Settings,
         foresight: &'a Foresight,
@@ -326,11 +351,12 @@ impl<'a> Starter<'a> {
         let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };
         host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);
+        job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
         let limit = job.limit(index, host.speed);
         // Of tasks that are known to be short nothing would be heard before they are over.
-        let short = job.plan.class.is_none() && job.task_work_s().is_some();
+        let short = job.plan.kind.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);
         if duplicate || job.rules.quorum.compares() {
             job.refresh(index, self.settings.max_copies);

@@ -44,6 +44,35 @@ pub enum Effect {
         /// Why now and why there.
         why: StartReason,
     },
+    /// The job of several ranks has so many from now on; they start now. Comes before they do.
+    Formed {
+        /// Which.
+        job: JobId,
+        /// How many ranks.
+        ranks: u32,
+        /// How many hosts were free for it together.
+        free: u32,
+    },
+    /// All ranks are ready: tell the host to start this one's command.
+    Begin {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+    },
+    /// A job holds out until so many hosts are free together, which should be in this time.
+    Foretold {
+        /// Which job.
+        job: JobId,
+        /// How many hosts.
+        hosts: u32,
+        /// In how long.
+        wait: Span,
+        /// Between which times that lies with a probability of 80 %.
+        low: Span,
+        /// See `low`.
+        high: Span,
+    },
     /// Tell the host to end this attempt. It is off the books already.
     Stop {
         /// Which host.
@@ -52,6 +81,22 @@ pub enum Effect {
         attempt: AttemptId,
         /// Why.
         why: EndReason,
+    },
+    /// Let the host freeze this attempt, so that another has its slot. It stays on the books.
+    Freeze {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
+        /// For which task; none where its host is only told again.
+        by: Option<TaskId>,
+    },
+    /// Let a frozen attempt go on: there is a slot for it.
+    Thaw {
+        /// Which host.
+        host: HostId,
+        /// Which attempt.
+        attempt: AttemptId,
     },
     /// The attempt's command was started, as far as its host says.
     Executing {
@@ -212,6 +257,8 @@ pub enum StartReason {
 pub enum CopyReason {
     /// Its host's owner needs the host.
     Suspended(YieldReason),
+    /// It was frozen, so that another task has its slot.
+    Frozen,
     /// Heartbeats of its host are missing.
     Suspect,
     /// It is a copy itself, whose original was lost.
@@ -274,6 +321,8 @@ pub enum EndReason {
         /// Whether its own task keeps its state, and so goes on where it was.
         kept: bool,
     },
+    /// It was a rank of a job that lacked a host for long, and there are not so many: all of its ranks start again together.
+    Disbanded,
 }
 
 /// Why tasks are cancelled.
@@ -348,6 +397,7 @@ impl fmt::Display for CopyReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CopyReason::Suspended(reason) => write!(f, "which is suspended ({reason})"),
+            CopyReason::Frozen => write!(f, "which is frozen, since another task has its slot"),
             CopyReason::Suspect => write!(f, "whose host misses heartbeats"),
             CopyReason::PrimaryLost => write!(f, "in place of a lost one"),
             CopyReason::Spare => write!(f, "since more hosts are ready than tasks wait"),
@@ -397,7 +447,7 @@ impl fmt::Display for Judgement {
 impl EndReason {
     /// Whether its host is not to go on with it, though its task can still use a result.
     pub(crate) fn gives_back(&self) -> bool {
-        matches!(self, EndReason::Returned | EndReason::Preempted { .. })
+        matches!(self, EndReason::Returned | EndReason::Preempted { .. } | EndReason::Disbanded)
     }
 }
 
@@ -418,6 +468,9 @@ impl fmt::Display for EndReason {
                 )
             }
             EndReason::Revoked => write!(f, "its host was revoked"),
+            EndReason::Disbanded => {
+                write!(f, "given up with the other ranks, since there were not enough hosts for all")
+            }
             EndReason::Preempted { by, kept: true } => write!(f, "made room for task {by}, its state being kept"),
             EndReason::Preempted { by, kept: false } => write!(f, "made room for task {by}, and begins anew"),
         }

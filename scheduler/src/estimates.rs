@@ -6,10 +6,12 @@
 //! user with a program) is measured, and its estimates are corrected by what its ratios usually are: whoever estimates too
 //! high is let in as if the estimate were right, and whoever estimates too low gains nothing by it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use common::Span;
 use serde::{Deserialize, Serialize};
+
+use crate::heard::Heard;
 
 /// So many finished tasks of a source are remembered, and so many sources.
 const REMEMBERED: usize = 512;
@@ -41,9 +43,7 @@ pub struct Estimator {
 /// Every source of estimates that is remembered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
-    sources: BTreeMap<Estimator, Source>,
-    /// Counts the observations.
-    observed: u64,
+    sources: Heard<Estimator, Source>,
 }
 
 /// What is known of one source.
@@ -58,8 +58,6 @@ pub struct Source {
     /// The longest task ever.
     longest_s: f32,
     tasks: u64,
-    /// When it was last heard of, in observations.
-    seen: u64,
 }
 
 /// How good a source's estimates were.
@@ -89,24 +87,7 @@ impl Estimates {
 
     /// A task took `work`, and `estimate` had been said.
     pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: Span) {
-        self.observed += 1;
-        let seen = self.observed;
-        // Nearly always it is there: then nothing is copied.
-        let source = match self.sources.get_mut(of) {
-            Some(source) => source,
-            None => self.new_source(of.clone()),
-        };
-        source.seen = seen;
-        source.observe(estimate, work);
-    }
-
-    /// Room for one more source; the one that was not heard of for longest goes where there are too many.
-    fn new_source(&mut self, of: Estimator) -> &mut Source {
-        if self.sources.len() >= SOURCES {
-            let oldest = self.sources.iter().min_by_key(|(_, source)| source.seen).map(|(of, _)| of.clone());
-            oldest.and_then(|of| self.sources.remove(&of));
-        }
-        self.sources.entry(of).or_default()
+        self.sources.hear(of, SOURCES, |source| source.observe(estimate, work));
     }
 }
 

@@ -3,7 +3,7 @@
 use common::attempt::{Held, Outcome};
 use common::host::{Offers, OwnerState, Status};
 use common::job::Rules;
-use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
+use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::estimates::Estimator;
@@ -191,6 +191,20 @@ pub enum Event {
         /// Which job.
         job: JobId,
     },
+    /// The results of these finished tasks of a job are there no more, and somebody wants them.
+    ResultsGone {
+        /// Which job.
+        job: JobId,
+        /// Which tasks, each with the highest number of its attempts.
+        tasks: Vec<(u32, u32)>,
+    },
+    /// As much is kept of what a user's disclosed tasks left as may be, or there is room again.
+    ShareFull {
+        /// Which user.
+        user: String,
+        /// Whether nothing more fits.
+        full: bool,
+    },
 }
 
 /// What of a job concerns the scheduler.
@@ -205,6 +219,9 @@ pub struct Bag {
     /// Whether nobody waits for them until they are requested: the user only says what may be needed, the likeliest first.
     /// Policies that do not ask for this take them as requested.
     pub disclosed: bool,
+    /// On how many hosts its tasks run at once, where they are ranks; those are counted from 0, and there are the fewest of
+    /// them until it starts.
+    pub ranks: Option<Ranks>,
 }
 
 /// What a bag's user wants to be promised, and says for it.
@@ -222,7 +239,7 @@ pub struct Terms {
 impl Bag {
     /// A bag of which nothing is promised.
     pub fn new(tasks: IdSet, rules: Rules) -> Self {
-        Self { tasks, rules, terms: Terms::default(), disclosed: false }
+        Self { tasks, rules, terms: Terms::default(), disclosed: false, ranks: None }
     }
 }
 

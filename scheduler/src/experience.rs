@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::estimates::Estimates;
+pub use crate::prices::{JobKind, Prices};
 use crate::runs::Runs;
 use crate::survival::{Curve, LifeTable, Tabulated};
+use crate::widths::{Waits, Widths};
 
 /// How one host was available over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -45,12 +47,10 @@ impl Temper {
 
     /// What a host's habit says, as far as so few events can.
     pub(crate) fn of(habit: &Habit, common: &Common) -> Self {
-        let factor = |events: f64, seen_s: f64, rate: f64, weight: f64, power: f64| {
-            ((events + weight) / (seen_s * rate + weight)).powf(power)
-        };
+        let factor = |events: f64, seen_s: f64, rate: f64, weight: f64| (events + weight) / (seen_s * rate + weight);
         Self {
-            suspension: factor(habit.turns, habit.away_s, common.suspension_rate, 1.0, 1.0),
-            failure: factor(habit.failures, habit.up_s, common.failure_rate, 4.0, 0.5),
+            suspension: factor(habit.turns, habit.away_s, common.suspension_rate, 1.0),
+            failure: factor(habit.failures, habit.up_s, common.failure_rate, 4.0).sqrt(),
         }
     }
 }
@@ -74,6 +74,13 @@ pub struct Experience {
     pub estimates: Estimates,
     /// How long tasks took, by user and program.
     pub runs: Runs,
+    /// How long jobs of several ranks took on how many hosts, by user and program.
+    pub widths: Widths,
+    /// How good predictions of waits for hosts were.
+    pub waits: Waits,
+    /// How often each user dropped the rest of what was disclosed, and how often there was a rest to be dropped or gone on
+    /// with.
+    pub drops: BTreeMap<String, (u32, u32)>,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -92,6 +99,9 @@ impl Default for Experience {
             errors: Errors::default(),
             estimates: Estimates::default(),
             runs: Runs::default(),
+            widths: Widths::default(),
+            waits: Waits::default(),
+            drops: BTreeMap::new(),
         }
     }
 }
@@ -154,66 +164,6 @@ pub(crate) struct Curves {
     pub(crate) mean_suspension_s: f64,
     /// By how much suspensions lengthen what runs, as a factor.
     pub(crate) stretch: f64,
-}
-
-/// What a copy must gain to be worth its start, as a part of a task's time on a mean host; learned so that copies stay
-/// within their budget. One price for each class of jobs, by tasks per host and by the length of a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Prices {
-    by_class: Vec<f64>,
-    /// How many jobs each one was learned from.
-    jobs: Vec<f64>,
-}
-
-/// Upper ends of the classes, in tasks per host and in seconds on a mean host.
-const CROWD_ENDS: [f64; 4] = [0.45, 0.9, 1.8, 3.6];
-const LENGTH_ENDS_S: [f64; 5] = [100.0, 225.0, 450.0, 900.0, 1_800.0];
-/// Where learning begins, by tasks per host.
-const FIRST_PRICES: [f64; CROWD_ENDS.len() + 1] = [0.035, 0.035, 0.027, 0.02, 0.015];
-
-impl Default for Prices {
-    fn default() -> Self {
-        let lengths = LENGTH_ENDS_S.len() + 1;
-        let by_class: Vec<_> =
-            FIRST_PRICES.repeat(2).into_iter().flat_map(|price| std::iter::repeat_n(price, lengths)).collect();
-        Self { jobs: vec![0.0; by_class.len()], by_class }
-    }
-}
-
-/// How much a job moves its price: the first one, and every one after many. After so many it is half as much.
-const FIRST_RATE: f64 = 0.5;
-const LAST_RATE: f64 = 0.02;
-const SETTLING: f64 = 4.0;
-
-/// A kind of job, as prices tell them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobClass(usize);
-
-impl JobClass {
-    /// The class of a job with so many tasks for each host, each of which takes so long on a mean host and perhaps keeps
-    /// its state.
-    pub fn of(tasks_per_host: f64, task_s: f64, keeps: bool) -> Self {
-        let crowd = CROWD_ENDS.partition_point(|end| *end <= tasks_per_host);
-        let length = LENGTH_ENDS_S.partition_point(|end| *end <= task_s);
-        Self((usize::from(keeps) * FIRST_PRICES.len() + crowd) * (LENGTH_ENDS_S.len() + 1) + length)
-    }
-}
-
-impl Prices {
-    /// The price for jobs of this class.
-    pub fn price(&self, class: JobClass) -> f64 {
-        self.by_class.get(class.0).copied().unwrap_or(FIRST_PRICES[0])
-    }
-
-    /// A job started `copies` per task, and may start `budget`: its class's price moves by the excess, at first faster
-    /// than later. It stays where the mean of the copies is the budget.
-    pub(crate) fn learn(&mut self, class: JobClass, copies: f64, budget: f64) {
-        let (Some(price), Some(jobs)) = (self.by_class.get_mut(class.0), self.jobs.get_mut(class.0)) else { return };
-        *jobs += 1.0;
-        let rate = (FIRST_RATE / (1.0 + *jobs / SETTLING)).max(LAST_RATE);
-        let excess = (copies - budget) / (budget + 0.01);
-        *price = (*price * (rate * excess.min(4.0)).exp()).clamp(1e-4, 10.0);
-    }
 }
 
 /// How far a job has come, as predictions tell: at its beginning, in its middle, near its end.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use common::job::Compare;
 use common::view::HostState;
-use common::{HostId, IdSet, JobId};
+use common::{HostId, IdSet, JobId, Span};
 
+use crate::holdout::WidthOffer;
 use crate::host::{Host, Presence};
 use crate::job::Job;
 use crate::scheduler::Scheduler;
@@ -24,16 +25,25 @@ impl Scheduler {
     /// Why each waiting task of the job waits, and why each host takes none; nothing where there is no such job.
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
-        let waiting = waiting(job);
+        let mut waiting = waiting(job);
         let mut tasks = Vec::new();
+        if let Some(why) = job.held_back() {
+            let (needed, rest) = job.split(&waiting);
+            if !rest.is_empty() {
+                tasks.push((why.to_owned(), rest));
+            }
+            waiting = needed;
+        }
         if !waiting.is_empty() {
             let ahead = self.jobs.lines.waiting.range(..job.rank).count();
             if ahead > 0 {
                 let jobs = plural(ahead, "job");
                 tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
             }
-            tasks.push((self.why_no_offer(job).unwrap_or_else(|| self.why_no_slot()), waiting));
+            let why = self.why_no_offer(job).or_else(|| self.why_together(id, job));
+            tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
+        tasks.extend(self.made_room(job));
         let compared = job.compared_now();
         if !compared.is_empty() {
             let why = match job.rules.quorum.compare {
@@ -57,6 +67,23 @@ impl Scheduler {
         let mut missing = self.hosts.table.values().map(|host| job.rules.needs.missing(host.offers));
         let first = missing.next()??;
         missing.all(|why| why.is_some()).then(|| format!("no host that is known will do; of the first one: {first}"))
+    }
+
+    /// What a job of several ranks waits for.
+    fn why_together(&self, id: JobId, job: &Job) -> Option<String> {
+        let gang = job.gang.as_ref()?;
+        if gang.formed.is_some() {
+            return Some("a rank of it has lost its host, and no other is free".to_owned());
+        }
+        let WidthOffer { least, free, hosts, .. } = self.together(id, self.now)?.offer?;
+        let least = plural(least as usize, "host");
+        Some(match gang.holdout {
+            Some(held) => {
+                let left = Span::from_secs_f64(held.left_s(self.now.secs()));
+                format!("it holds out for {}, of which {free} are free; the others should be in {left}", held.hosts)
+            }
+            None => format!("it needs {least} at once: {free} of {hosts} that will do are free"),
+        })
     }
 
     /// Why no slot is free, for the fleet as a whole.
@@ -119,6 +146,10 @@ impl Scheduler {
             return format!("passed over: {why}");
         }
         match (kind(host), host.reason()) {
+            ("busy", _) if host.reserved > 0 => {
+                let kept = plural(host.reserved as usize, "slot");
+                format!("{slots}, {kept} held for jobs of several ranks, {} held", plural(host.books.len(), "attempt"))
+            }
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
             ("ready", _) => {

@@ -119,14 +119,14 @@ impl Foresight {
             self.experience.errors.note(job.policy.name, Stage::Early, predicted_s, was_s);
             return;
         }
-        let Some(class) = job.plan.class else { return };
+        let Some(kind) = job.plan.kind else { return };
         for (stage, at, finish) in &job.plan.predicted {
             let (predicted_s, was_s) = (finish.since(*at).secs(), now.since(*at).secs());
             self.experience.errors.note(job.policy.name, *stage, predicted_s, was_s);
         }
         if let Replication::Gain(answer) = job.policy.replication {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
-            self.experience.prices.learn(class, copies, answer.copies_max);
+            self.experience.prices.learn(kind, copies, answer.budget(job.rules.checkpoint));
         }
     }
 

@@ -1,5 +1,5 @@
 //! A set of indices that come one by one, nearly in order but with many gaps for a while, such as the tasks that are
-//! done. What is not here: taking any out again.
+//! done. Taking some out again is rare, and costs a look at all.
 
 use common::IdSet;
 
@@ -41,6 +41,13 @@ impl Gathered {
 
     pub(crate) fn len(&self) -> u64 {
         self.whole.len() + self.in_parts
+    }
+
+    /// Takes these out.
+    pub(crate) fn take(&mut self, ids: &IdSet) {
+        let mut set = self.set();
+        set.subtract(ids);
+        *self = set.into();
     }
 
     /// All of them.
@@ -89,6 +96,11 @@ mod tests {
                     gathered.compact();
                 }
             }
+            prop_assert_eq!(gathered.set(), model.clone());
+            let out = IdSet::from_range(base + from, base + (from + 70).min(299));
+            gathered.take(&out);
+            model.subtract(&out);
+            prop_assert_eq!(gathered.len(), model.len());
             prop_assert_eq!(gathered.set(), model);
         }
     }

@@ -1,12 +1,13 @@
 //! The books of the hosts: what each one is, holds and may take. What is not here: decisions, and tasks.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
 use common::host::{Offers, OwnerState, YieldReason};
 use common::job::Needs;
 use common::view::HostState;
-use common::{AttemptId, HostId, Span, Speed, Time};
+use common::{AttemptId, HostId, Span, Speed, TaskId, Time};
 
 use crate::books::Books;
 use crate::dense::Dense;
@@ -15,6 +16,7 @@ use crate::experience::{Habit, Temper, TrackRecord};
 use crate::fleet::Fleet;
 use crate::policy::placement::ReadyHosts;
 use crate::reservation::Windows;
+use crate::standing::Standing;
 
 /// A host. What each event touches comes first and lies together: with thousands of hosts, finding it in memory is most of
 /// the cost.
@@ -40,8 +42,11 @@ pub(crate) struct Host {
     pub(crate) heard: Option<Time>,
     /// From when on its silence counts; pauses of the master move it on.
     pub(crate) silent_since: Time,
-    /// Its live attempts.
+    /// Its live attempts, and how many of them are frozen and take no slot.
     pub(crate) books: Books,
+    pub(crate) frozen: u32,
+    /// Slots that are kept free for jobs of several ranks.
+    pub(crate) reserved: u32,
     /// Completions of live attempts that it delivered.
     pub(crate) delivered: u64,
     /// Attempts that succeeded here, and that were lost with it, in this incarnation.
@@ -125,6 +130,9 @@ pub(crate) struct Load {
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
+    /// Whether it was told to stand still, and takes no slot; and for which task, as far as is known.
+    pub(crate) frozen: bool,
+    pub(crate) made_room_for: Option<TaskId>,
     /// Whether it was told to stop, and only its host does not know yet.
     pub(crate) stopping: bool,
     /// The host's `beat` when the attempt was assigned or last listed.
@@ -144,6 +152,8 @@ impl Load {
             resumed: 0.0,
             assigned: now,
             duplicate,
+            frozen: false,
+            made_room_for: None,
             stopping: false,
             seen: beat,
         }
@@ -179,6 +189,8 @@ impl Host {
             delivered: 0,
             beat: 0,
             books: Books::default(),
+            reserved: 0,
+            frozen: 0,
             state: HostState::Suspect,
             announced: None,
             since: now,
@@ -206,12 +218,41 @@ impl Host {
     }
 
     pub(crate) fn free_slots(&self) -> usize {
-        (self.usable_slots() as usize).saturating_sub(self.books.len())
+        (self.usable_slots() as usize).saturating_sub(self.in_slots()).saturating_sub(self.reserved as usize)
+    }
+
+    /// How many live attempts take a slot, or wait for one.
+    pub(crate) fn in_slots(&self) -> usize {
+        self.books.len().saturating_sub(self.frozen as usize)
+    }
+
+    /// Has a live attempt stand still for another's sake, or go on.
+    pub(crate) fn hold(&mut self, attempt: &AttemptId, frozen: bool) {
+        if let Some(load) = self.books.at_mut(attempt).filter(|load| load.frozen != frozen) {
+            load.frozen = frozen;
+            self.frozen = if frozen { self.frozen + 1 } else { self.frozen.saturating_sub(1) };
+        }
+    }
+
+    /// When the work that would be lost with a live attempt was begun, as far as is known.
+    pub(crate) fn began(&self, load: &Load, start_cost: Span) -> Time {
+        match load.noted {
+            Some(noted) if load.phase.executing() => noted - load.ran,
+            _ => load.assigned + start_cost,
+        }
+    }
+
+    /// Takes a live attempt off the books.
+    fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
+        let load = self.books.remove(attempt)?;
+        self.frozen -= u32::from(load.frozen);
+        Some(load)
     }
 
     /// Whether an attempt here in this phase is held still by the owner.
     pub(crate) fn holds_still(&self, phase: Phase) -> bool {
         match self.owner {
+            _ if phase == Phase::Held => true,
             OwnerState::Away => false,
             OwnerState::Sharing(..) if self.owner.lets_run() => matches!(phase, Phase::Suspended(_)),
             OwnerState::Present(_) | OwnerState::Sharing(..) => true,
@@ -225,7 +266,7 @@ impl Host {
         let mut idle: Vec<_> =
             self.books.iter().filter(|(_, load)| idle(load)).map(|(id, l)| (l.assigned, *id)).collect();
         idle.sort_unstable();
-        let running = self.books.len() - idle.len();
+        let running = self.in_slots().saturating_sub(idle.len());
         let next = (self.usable_slots() as usize).saturating_sub(running);
         idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
     }
@@ -240,6 +281,9 @@ impl Host {
     pub(crate) fn hold_up(&self, phase: Phase) -> Option<CopyReason> {
         if self.liveness != Liveness::Alive {
             return Some(CopyReason::Suspect);
+        }
+        if phase == Phase::Held {
+            return Some(CopyReason::Frozen);
         }
         let reason = self.owner.reason().filter(|_| phase.executing() && self.holds_still(phase));
         reason.map(CopyReason::Suspended)
@@ -269,6 +313,10 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
+    /// Attempts that could make room.
+    pub(crate) standing: Standing,
+    /// Ready hosts that hold frozen attempts.
+    pub(crate) thawable: BTreeSet<HostId>,
     /// When each host's silence is looked at next.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
     /// When each backlog is looked at next.
@@ -276,8 +324,8 @@ pub(crate) struct Index {
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
-    /// How many hosts of each speed take work.
-    usable_speeds: BTreeMap<Speed, u32>,
+    /// How many hosts of each speed take work. Kept from when it is first asked for.
+    usable_speeds: OnceCell<BTreeMap<Speed, u32>>,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.
@@ -289,26 +337,26 @@ impl Index {
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
         let usable = takes_work.then_some((host.usable_slots(), host.speed));
+        if usable.is_some() != host.usable.is_some() && !self.standing.is_bare() {
+            host.books.attempts().for_each(|attempt| self.standing.open(attempt, takes_work));
+        }
         if usable != host.usable {
             let millionths = |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
             self.usable_slots -= host.usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= host.usable.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
-            if let Some((_, speed)) = host.usable
-                && let Some(hosts) = self.usable_speeds.get_mut(&speed)
-            {
-                *hosts -= 1;
-                if *hosts == 0 {
-                    self.usable_speeds.remove(&speed);
-                }
-            }
-            if let Some((_, speed)) = usable {
-                *self.usable_speeds.entry(speed).or_default() += 1;
+            if let Some(speeds) = self.usable_speeds.get_mut() {
+                recount(speeds, host.usable.map(|(_, speed)| speed), usable.map(|(_, speed)| speed));
             }
             host.usable = usable;
         }
         let ready = takes_work && host.free_slots() > 0;
+        if ready && host.frozen > 0 {
+            self.thawable.insert(host.id);
+        } else if !self.thawable.is_empty() {
+            self.thawable.remove(&host.id);
+        }
         match host.ready {
             Some((since, speed)) if !ready || speed != host.speed => {
                 self.ready.remove(host.id, since, speed);
@@ -349,23 +397,48 @@ impl Index {
         }
     }
 
-    /// How many speeds the hosts have that take work.
-    pub(crate) fn speeds(&self) -> usize {
-        self.usable_speeds.len()
-    }
-
-    /// Speed of the fastest host that takes work, busy or not.
-    pub(crate) fn fastest(&self) -> Option<Speed> {
-        self.usable_speeds.last_key_value().map(|(speed, _)| *speed)
-    }
-
     /// Mean speed of the slots that take work.
     pub(crate) fn mean_speed(&self) -> Option<f64> {
         (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
     }
 }
 
+/// One host less of one speed, and one more of another.
+fn recount(speeds: &mut BTreeMap<Speed, u32>, less: Option<Speed>, more: Option<Speed>) {
+    if let Some(speed) = less
+        && let Some(hosts) = speeds.get_mut(&speed)
+    {
+        *hosts -= 1;
+        if *hosts == 0 {
+            speeds.remove(&speed);
+        }
+    }
+    if let Some(speed) = more {
+        *speeds.entry(speed).or_default() += 1;
+    }
+}
+
 impl Hosts {
+    /// How many hosts of each speed take work, busy or not.
+    fn speeds(&self) -> &BTreeMap<Speed, u32> {
+        self.index.usable_speeds.get_or_init(|| {
+            let mut speeds = BTreeMap::new();
+            let usable = self.table.values().filter_map(|host| host.usable);
+            usable.for_each(|(_, speed)| recount(&mut speeds, None, Some(speed)));
+            speeds
+        })
+    }
+
+    /// Whether the hosts that take work are all of one speed.
+    pub(crate) fn alike(&self) -> bool {
+        self.speeds().len() <= 1
+    }
+
+    /// Speed of the fastest host that takes work, busy or not.
+    pub(crate) fn fastest(&self) -> Option<Speed> {
+        self.speeds().last_key_value().map(|(speed, _)| *speed)
+    }
+
     /// Whether the host offers what is needed.
     pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
         // Most jobs need nothing: not worth a search.
@@ -418,7 +491,8 @@ impl Hosts {
         now: Time,
     ) -> Option<(Load, Speed)> {
         let host = self.table.at_mut(&id)?;
-        let load = host.books.remove(&attempt)?;
+        let load = host.remove(&attempt)?;
+        self.index.standing.remove(attempt);
         host.delivered += 1;
         host.finished += u64::from(success);
         self.index.update(host, now);
@@ -429,7 +503,10 @@ impl Hosts {
     pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
         let load = self.table.at_mut(&id).and_then(|host| host.books.at_mut(&attempt));
         match load {
-            Some(load) if when_reported => load.stopping = true,
+            Some(load) if when_reported => {
+                load.stopping = true;
+                self.index.standing.remove(attempt);
+            }
             _ => drop(self.take(id, attempt, now)),
         }
     }
@@ -437,7 +514,8 @@ impl Hosts {
     /// Takes a live attempt off the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
         let host = self.table.at_mut(&id)?;
-        let load = host.books.remove(&attempt)?;
+        let load = host.remove(&attempt)?;
+        self.index.standing.remove(attempt);
         self.index.update(host, now);
         Some(load)
     }

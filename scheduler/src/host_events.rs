@@ -43,6 +43,8 @@ impl Scheduler {
         self.reindex(id);
         self.watch(id);
         self.reconcile(id, held, true, fx);
+        // What it was told last may not have reached it.
+        held.iter().filter(|held| held.phase == Phase::Ready).for_each(|held| self.jobs.not_heard(held.attempt));
     }
 
     pub(crate) fn on_host_heard(&mut self, id: HostId, status: Status, held: &[Held], fx: &mut Vec<Effect>) {
@@ -98,6 +100,10 @@ impl Scheduler {
             }
         }
         strangers.retain(|held| !self.keep(id, held, fx));
+        if joining {
+            self.hold_as_told(id, held, fx);
+        }
+        self.note_begun(id, held);
         if !strangers.is_empty() {
             fx.push(Effect::Abandon { host: id, attempts: strangers.into_iter().map(|held| held.attempt).collect() });
         }
@@ -115,7 +121,8 @@ impl Scheduler {
         let given = |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
         let Some(ended) = record.ended.iter().find(given).copied() else { return false };
         let Some(host) = self.hosts.get(id) else { return false };
-        if ended.returned || record.live.len() >= max_copies as usize {
+        let most = if job.gang.is_some() { 1 } else { max_copies as usize };
+        if ended.returned || record.live.len() >= most {
             // It is not to go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
@@ -126,10 +133,15 @@ impl Scheduler {
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy { attempt, host: id, primary: !duplicate, suspended: false, hold_up });
         job.requeued.remove(index);
+        job.stir();
         host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
         job.refresh(index, max_copies);
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
+        host.hold(&attempt, held.phase == Phase::Held);
+        if let (Some(host), Some(job)) = (self.hosts.table.get(&id), self.jobs.table.get(&attempt.task.job)) {
+            job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
+        }
         self.reindex(id);
         true
     }
@@ -139,6 +151,17 @@ impl Scheduler {
         let Some(host) = self.hosts.get(id) else { return };
         for held in held {
             moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+        }
+        self.note_begun(id, held);
+    }
+
+    /// How much would be lost with what a host lists is known better now.
+    fn note_begun(&mut self, id: HostId, held: &[Held]) {
+        let Some(host) = self.hosts.table.get(&id).filter(|_| !self.hosts.index.standing.is_bare()) else { return };
+        for held in held {
+            if let Some(load) = host.books.get(&held.attempt) {
+                self.hosts.index.standing.note(held.attempt, host.began(load, self.settings.start_cost));
+            }
         }
     }
 
@@ -207,6 +230,9 @@ impl Scheduler {
         if host.heard.is_some() && host.liveness != Liveness::Lost {
             let silent = matches!(why, EndReason::LeaseExpired(_));
             self.foresight.on_failure(host, if silent { host.silent_since } else { self.now });
+        }
+        if host.reserved > 0 {
+            self.jobs.stir_all();
         }
         host.liveness = Liveness::Lost;
         self.hosts.index.check_at(host, None);
@@ -286,6 +312,9 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
     if before == held.phase {
         return;
     }
+    if held.phase == Phase::Ready || held.phase.executing() != before.executing() {
+        jobs.stir(held.attempt.task.job);
+    }
     if held.phase.executing() && !before.executing() {
         fx.push(Effect::Executing { attempt: held.attempt });
     }
@@ -296,12 +325,12 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
 }
 
 fn suspended(phase: Phase) -> bool {
-    matches!(phase, Phase::Suspended(_))
+    matches!(phase, Phase::Suspended(_) | Phase::Held)
 }
 
 impl Jobs {
     /// Notes on a live attempt's task what its phase and its host's state mean for it.
-    fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
+    pub(crate) fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
         let Some(job) = self.table.get_mut(&attempt.task.job) else { return };
         let index = attempt.task.index;
         let Some(record) = job.records.at_mut(&index) else { return };

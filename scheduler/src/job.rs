@@ -13,6 +13,7 @@ use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
 use crate::experience::Stage;
 use crate::few::Few;
+use crate::gang::Gang;
 use crate::gathered::Gathered;
 use crate::host::Hosts;
 use crate::lessons::Lessons;
@@ -76,6 +77,8 @@ pub(crate) struct Job {
     pub(crate) promise: Option<Promise>,
     /// Which of its tasks are needed, where its policy asks.
     pub(crate) speculation: Option<Box<Speculation>>,
+    /// Its hosts, of a job that runs as several ranks at once.
+    pub(crate) gang: Option<Box<Gang>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     in_line: bool,
@@ -101,6 +104,8 @@ pub(crate) struct Record {
     /// The attempt whose end made the task wait, and whether that was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
+    /// For which task its latest attempt made room, if it did and ended by that.
+    pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
     /// The work after which an attempt was killed at a limit that the policy set, in seconds on a host of speed 1; and the
@@ -209,6 +214,7 @@ impl Job {
             stack: Stack::default(),
             promise: None,
             speculation: None,
+            gang: None,
             alone: BTreeMap::new(),
             in_line: false,
             in_copy_line: false,
@@ -218,7 +224,7 @@ impl Job {
 
     /// The longest that a new attempt at this task may run on a host of this speed.
     pub(crate) fn limit(&self, index: u32, speed: Speed) -> Option<Span> {
-        if matches!(self.policy.limits, Limits::Learned(_)) && self.promise.is_none() {
+        if matches!(self.policy.limits, Limits::Learned(_)) && !self.reserves() {
             return self.rules.timeout;
         }
         self.policy.limits.limit(&self.rules, &self.lessons, self.killed_s(index), speed)
@@ -245,19 +251,29 @@ impl Job {
     }
 
     /// An attempt at its task took so long, or was killed then by a learned limit, where small work has this rate now.
-    pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: f64) {
+    pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
         let (answer, index) = (self.policy.limits, attempt.task.index);
         if !answer.learns() {
             return;
         }
-        self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work));
+        self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work()));
         if let Some(record) = self.records.at_mut(&index).filter(|record| !run.done && run.time > record.killed_s) {
             (record.killed_s, record.killed) = (run.time, attempt.number);
         }
     }
 
+    /// These are its tasks, none of which was tried.
+    pub(crate) fn set_tasks(&mut self, tasks: IdSet) {
+        (self.total, self.fresh) = (tasks.len(), tasks);
+    }
+
     pub(crate) fn waiting(&self) -> u64 {
         self.fresh.len() + self.requeued.len()
+    }
+
+    /// Whether some task's live attempts are all suspended.
+    pub(crate) fn any_suspended(&self) -> bool {
+        self.suspended > 0
     }
 
     /// How many tasks are not settled.
@@ -381,6 +397,7 @@ impl Job {
         self.duplicates += u64::from(!record.live.is_empty());
         let attempt = AttemptId { task: TaskId::new(self.rank.job, index), number: record.attempts, incarnation };
         record.live.push(LiveCopy { attempt, host, primary, suspended: false, hold_up: None });
+        record.made_room_for = None;
         if primary {
             record.primary_speed = Some(speed);
         }
@@ -398,7 +415,8 @@ impl Job {
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
         }
-        let Some(record) = self.records.at_mut(&index) else { return };
+        // Nobody else can be this rank.
+        let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else { return };
         let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
         match (self.policy.replication.rescue(hold_ups), record.live.first()) {
@@ -419,6 +437,7 @@ impl Job {
         }
         self.suspended -= u64::from(record.suspended);
         self.wishes.remove(index);
+        self.stir();
         Some(record)
     }
 
@@ -455,7 +474,7 @@ impl Job {
             Replication::Gain(_) => true,
             _ => false,
         };
-        !self.wishes.is_empty() || all_running && !self.records.is_empty()
+        self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
     }
 
     /// What its policy sees.
@@ -531,6 +550,9 @@ impl Job {
             self.requeued.insert(index);
             self.wishes.remove(index);
         }
+        if let Some(gang) = &mut self.gang {
+            (gang.stirred, gang.disturbed) = (true, true);
+        }
     }
 }
 
@@ -561,6 +583,10 @@ pub(crate) struct Jobs {
     /// Jobs of policies that tell requested from disclosed tasks, and their users.
     pub(crate) speculating: BTreeSet<JobId>,
     pub(crate) speculators: BTreeMap<String, Speculator>,
+    /// Jobs of several ranks that are not settled.
+    pub(crate) gangs: BTreeSet<JobId>,
+    /// Hosts of which a slot is kept for those of them that hold out; as often as slots are.
+    pub(crate) kept: Vec<HostId>,
 }
 
 /// The jobs that want slots, in the order in which they get them.

@@ -5,6 +5,7 @@ use common::{HostId, IdSet, JobId, Time};
 
 use crate::effect::{CancelReason, Effect, Refused};
 use crate::event::{Bag, Progress, Tried};
+use crate::gang::Gang;
 use crate::host::Load;
 use crate::job::{Job, LiveCopy, Record};
 use crate::policy::Policy;
@@ -48,12 +49,14 @@ impl Scheduler {
     fn draw_up(&self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
         let lessons = self.past_lessons(&bag, policy.limits);
+        let gang = bag.ranks.map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
         let ids = bag.tasks.clone();
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         (job.stack, job.promise, job.lessons) = (stack, promise, lessons);
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
+        job.gang = gang;
         job
     }
 
@@ -61,6 +64,9 @@ impl Scheduler {
         job.plan.entered = self.now;
         self.jobs.arrivals += 1;
         self.meet(id, &mut job);
+        if job.gang.is_some() && !job.settled() {
+            self.jobs.gangs.insert(id);
+        }
         self.jobs.lines.sync(&mut job);
         self.jobs.table.insert(id, job);
     }
@@ -88,6 +94,7 @@ impl Scheduler {
         if job.rules.quorum.compares() {
             self.restore_results(id, &mut job, progress, fx);
         }
+        self.restore_gang(&mut job);
         self.enter(id, job);
     }
 
@@ -115,6 +122,9 @@ impl Scheduler {
             host.books.insert(attempt, load);
             let hold_up = host.hold_up(phase);
             record.live.push(LiveCopy { attempt, host: host_id, primary: !duplicate, suspended: false, hold_up });
+            if let Some(host) = self.hosts.table.get(&host_id) {
+                job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
+            }
             self.reindex(host_id);
             self.watch(host_id);
         }
@@ -131,12 +141,24 @@ impl Scheduler {
         job.refresh(tried.task, self.settings.max_copies);
     }
 
+    /// A job of several ranks that had begun before a restart: its ranks are where they were, or lost together.
+    fn restore_gang(&mut self, job: &mut Job) {
+        let ranks = job.counts().total as u32;
+        let begun = job.attempts > 0;
+        let live = job.records.values().any(|record| !record.live.is_empty());
+        let Some(gang) = job.gang.as_mut().filter(|_| begun) else { return };
+        (gang.width, gang.stirred, gang.disturbed) = (Some(ranks), true, true);
+        gang.formed = live.then_some(self.now);
+    }
+
     pub(crate) fn on_job_cancelled(&mut self, id: JobId, tasks: Option<&IdSet>, fx: &mut Vec<Effect>) {
+        // No rank is of use without the others.
+        let tasks = tasks.filter(|_| !self.jobs.gangs.contains(&id));
         self.cancel(id, tasks, CancelReason::Asked, fx);
     }
 
     pub(crate) fn on_job_retried(&mut self, id: JobId, tasks: &IdSet, fx: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id).filter(|job| job.gang.is_none()) else { return };
         let failed = job.failed.intersection(tasks);
         let mut reopened = job.cancelled.intersection(tasks);
         job.failed.subtract(&failed);
@@ -161,6 +183,25 @@ impl Scheduler {
         self.jobs.lines.sync(job);
         self.renew(id);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
+    }
+
+    /// Finished tasks are to be done again: their results are gone.
+    pub(crate) fn on_results_gone(&mut self, id: JobId, tasks: &[(u32, u32)], fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let mut gone = IdSet::new();
+        for (index, number) in tasks.iter().filter(|(index, _)| job.finished.contains(*index)) {
+            job.records.insert(*index, Record::reborn((*number).min(MAX_NUMBER), false));
+            job.requeued.insert(*index);
+            gone.insert(*index);
+        }
+        if gone.is_empty() {
+            return;
+        }
+        job.finished.take(&gone);
+        job.line_up_again(&gone, self.jobs.arrivals);
+        self.jobs.arrivals += u64::from(job.speculation.is_some());
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TasksReopened { job: id, tasks: gone });
     }
 
     /// Looks at the jobs whose time has come.

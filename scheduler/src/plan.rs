@@ -2,7 +2,7 @@
 
 use common::{Span, Time};
 
-use crate::experience::{JobClass, Stage};
+use crate::experience::{JobKind, Stage};
 
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     /// Ends that were predicted on the way, each with its stage and its time.
     pub(crate) predicted: Vec<(Stage, Time, Time)>,
     /// What kind of job it is, once hosts were there for it.
-    pub(crate) class: Option<JobClass>,
+    pub(crate) kind: Option<JobKind>,
 }
 
 /// A predicted end (Kondo et al. 2004, section 5.2).

@@ -187,7 +187,7 @@ impl Scheduler {
         let first = self.jobs.lines.waiting.first().filter(|rank| rank.promised());
         let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
         let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
-        if !reckoning.inflated && self.hosts.index.speeds() <= 1 {
+        if !reckoning.inflated && self.hosts.alike() {
             return self.fill_windows(self.starts_on_equals());
         }
         let mut reckoner = self.reckoner(reckoning, self.now);
@@ -280,7 +280,7 @@ impl<'a> Reckoner<'a> {
             let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
             ends.sort_unstable();
-            let slots = host.usable_slots() as usize;
+            let slots = host.usable_slots().saturating_sub(host.reserved) as usize;
             // What is held beyond the slots comes after what is in them.
             let beyond = ends.split_off(ends.len().min(slots));
             for (at, end) in beyond.into_iter().enumerate() {

@@ -10,6 +10,7 @@ use crate::policy::Limits;
 use crate::policy::catalogue::policy;
 use crate::reservation::Sequence;
 use crate::scheduler::Scheduler;
+use crate::widths::of_ranks;
 
 /// Work that takes no longer than this, and that nobody was promised, fills the gaps that attempts leave.
 const SMALL_S: f64 = 600.0;
@@ -41,7 +42,7 @@ impl SmallWork {
     }
 
     /// Its rate by slot, in hundredths.
-    fn rate(&self, slots: u64, now: Time) -> f64 {
+    pub(crate) fn rate(&self, slots: u64, now: Time) -> f64 {
         let rate = self.sum_at(now) / MEMORY_S / slots.max(1) as f64;
         if rate < LEAST_ZETA { 0.0 } else { (rate.min(MOST_ZETA) * 100.0).round() / 100.0 }
     }
@@ -66,7 +67,13 @@ impl Scheduler {
         if !matches!(limits, Limits::Learned(_)) || bag.rules.checkpoint {
             return Lessons::default();
         }
-        let (of, runs) = (&bag.terms.estimator, &self.foresight.experience.runs);
+        // Of how many ranks it has, nothing is known yet where it can choose.
+        let of = match bag.ranks {
+            None => bag.terms.estimator.clone(),
+            Some(ranks) if ranks.most == Some(ranks.least) => of_ranks(&bag.terms.estimator, ranks.least),
+            Some(_) => return Lessons::default(),
+        };
+        let (of, runs) = (&of, &self.foresight.experience.runs);
         let (version, zeta) = (runs.observed(), self.small_work());
         let mut remembered = self.foresight.remembered.borrow_mut();
         let same = (remembered.runs, remembered.zeta) == (version, zeta.to_bits());
@@ -81,14 +88,14 @@ impl Scheduler {
     /// The limits that a bag's attempts would get, if its policy learns them from past runs and it has a deadline.
     pub fn limits_offered(&self, bag: &Bag) -> Option<LearnedLimits> {
         let limits = policy(&bag.rules.policy)?.limits;
-        let learned = matches!(limits, Limits::Learned(_)) && bag.terms.deadline.is_some();
+        let learned = matches!(limits, Limits::Learned(_)) && (bag.terms.deadline.is_some() || bag.ranks.is_some());
         learned.then(|| self.past_lessons(bag, limits).told())
     }
 
     /// The limits that the job's attempts get, if they are learned and it is promised something.
     pub fn learned_limits(&self, id: JobId) -> Option<LearnedLimits> {
         let job = self.jobs.table.get(&id)?;
-        let learned = matches!(job.policy.limits, Limits::Learned(_)) && job.promise.is_some();
+        let learned = matches!(job.policy.limits, Limits::Learned(_)) && job.reserves();
         learned.then(|| job.lessons.told())
     }
 }

@@ -17,6 +17,11 @@ use crate::promises::elapsed_s;
 use crate::scheduler::Scheduler;
 use crate::speculation::Turn;
 
+/// So many that would have to make room first may be on hosts that are of no use, before all are looked at.
+const TRIES: u32 = 8;
+/// So many waiting jobs in a row may find no room before the others are not asked.
+const PATIENCE: u32 = 64;
+
 /// What tasks that want room have in common.
 #[derive(Clone, Copy, PartialEq)]
 struct Kind {
@@ -44,7 +49,7 @@ struct Candidate {
     turn: Turn,
     /// The work that is left.
     left: Span,
-    /// The work that would be lost.
+    /// The time of its host that would be lost.
     loss: Span,
 }
 
@@ -62,11 +67,12 @@ impl Scheduler {
         if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
             return;
         }
+        self.rank_standing();
         // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
         let mut hopeless: Vec<Kind> = Vec::new();
-        let mut last = None;
-        while let Some(rank) = after(&self.jobs.lines.waiting, last) {
-            last = Some(rank);
+        let (mut last, mut in_vain) = (None, 0);
+        while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE) {
+            (last, in_vain) = (Some(rank), in_vain + 1);
             let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else { continue };
             let Some(claim) = self.claim(rank.job, kind.overtakes) else { continue };
             let Some(chosen) = self.candidate(&claim) else {
@@ -77,14 +83,17 @@ impl Scheduler {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
-            last = None;
+            (last, in_vain) = (None, 0);
             hopeless.clear();
+            self.rank_standing();
         }
     }
 
     /// What a waiting job's next task may take the place of, and where; none where it takes nobody's place.
     fn kind(&self, rank: Rank) -> Option<Kind> {
         let job = self.jobs.table.get(&rank.job).filter(|_| !rank.promised())?;
+        // Who needs several hosts at once takes nobody's place.
+        let job = Some(job).filter(|job| job.gang.is_none())?;
         let (needs, placement) = (job.rules.needs, job.policy.placement);
         let answer = job.speculation.as_ref().map(|speculation| speculation.answer());
         let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
@@ -108,12 +117,66 @@ impl Scheduler {
     /// Who is to make room for it, if anybody.
     fn candidate(&self, claim: &Claim) -> Option<Candidate> {
         let claimant = self.jobs.table.get(&claim.job)?;
-        let mut best: Option<Candidate> = None;
+        let standing = &self.hosts.index.standing;
+        let disclosed = match (claim.turn.disclosed, claimant.speculation.as_deref()) {
+            (false, _) => self.first_that_does(standing.firsts(), claim, claimant),
+            (true, Some(own)) => self.first_that_does(standing.least_needed(own.answer()), claim, claimant),
+            (true, None) => None,
+        };
+        disclosed.or_else(|| self.longer(claim, claimant))
+    }
+
+    /// The first of these whose slot the claimant would take; where several in a row are of no use, whoever of all is best.
+    fn first_that_does(
+        &self,
+        firsts: impl Iterator<Item = AttemptId>,
+        claim: &Claim,
+        claimant: &Job,
+    ) -> Option<Candidate> {
+        let (mut tried, mut refused) = (0, false);
+        for attempt in firsts {
+            let Some((job, host, found)) = self.found(attempt) else { continue };
+            if !goes_after(&found, claim, job, claimant) {
+                return None;
+            }
+            if self.would_take(claimant, host) {
+                return Some(found);
+            }
+            (tried, refused) = (tried + 1, true);
+            if tried == TRIES {
+                break;
+            }
+        }
+        if !refused {
+            return None;
+        }
+        let all = self.hosts.index.standing.all().filter_map(|attempt| self.found(attempt));
+        let fit =
+            all.filter(|(job, host, found)| goes_after(found, claim, job, claimant) && self.would_take(claimant, host));
+        fit.map(|(.., found)| found).max_by_key(Candidate::order)
+    }
+
+    /// An attempt that could make room, with its job and its host.
+    fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, Candidate)> {
+        let job = self.jobs.table.get(&attempt.task.job)?;
+        let host = self.hosts.table.get(&self.hosts.index.standing.host(attempt)?)?;
+        let load = host.books.get(&attempt)?;
+        Some((job, host, self.standing(job, host, attempt, load)?))
+    }
+
+    /// Who has more to do than the claimant, is needed as well, and keeps its state.
+    fn longer(&self, claim: &Claim, claimant: &Job) -> Option<Candidate> {
+        if !claim.overtakes || claim.turn.disclosed {
+            return None;
+        }
         let jobs = self.jobs.speculating.iter().filter_map(|id| self.jobs.table.get(id));
-        for job in jobs.filter(|job| job.records.len() as u64 > job.requeued.len()) {
+        let mut best: Option<Candidate> = None;
+        for job in jobs.filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len()) {
             for copy in job.records.values().flat_map(|record| record.live.iter()) {
                 let Some(host) = self.hosts.table.get(&copy.host) else { continue };
-                let Some(load) = host.books.get(&copy.attempt).filter(|load| !load.stopping) else { continue };
+                let Some(load) = host.books.get(&copy.attempt).filter(|load| !load.stopping && !load.frozen) else {
+                    continue;
+                };
                 let Some(found) = self.standing(job, host, copy.attempt, load) else { continue };
                 if goes_after(&found, claim, job, claimant)
                     && best.as_ref().is_none_or(|best| best.order() < found.order())
@@ -137,9 +200,10 @@ impl Scheduler {
     fn standing(&self, job: &Job, host: &Host, attempt: AttemptId, load: &Load) -> Option<Candidate> {
         let speculation = job.speculation.as_deref()?;
         let index = attempt.task.index;
-        let done = Span::from_secs_f64(elapsed_s(host, load, self.settings.start_cost, self.now));
+        let start_cost = self.settings.start_cost;
+        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
         let left = Span(speculation.work_left(index, |index| job.work(index)).0.saturating_sub(done.0));
-        let loss = if job.rules.checkpoint { Span::ZERO } else { done };
+        let loss = if job.rules.checkpoint { Span::ZERO } else { self.now.since(host.began(load, start_cost)) };
         Some(Candidate { host: host.id, attempt, turn: speculation.turn(index, left), left, loss })
     }
 
@@ -150,11 +214,16 @@ impl Scheduler {
         let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
         let before = started(&self.jobs);
         let Some(job) = self.jobs.table.get_mut(&id) else { return false };
-        let kept = job.rules.checkpoint;
-        if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
-            speculation.left.insert(index, left);
+        let (kept, by) = (job.rules.checkpoint, TaskId::new(claim.job, claim.turn.index));
+        let on = self.hosts.table.get(&host);
+        if on.is_some_and(|host| host.books.get(&attempt).is_some_and(|load| host.can_hold(load))) {
+            self.freeze(host, attempt, by, fx);
+        } else {
+            if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
+                speculation.left.insert(index, left);
+            }
+            self.preempt(host, attempt, by, kept, fx);
         }
-        self.preempt(host, attempt, TaskId::new(claim.job, claim.turn.index), kept, fx);
         self.place_job(claim.job, fx);
         started(&self.jobs) != before
     }

@@ -1,11 +1,10 @@
 //! Run times of the latest tasks, by user and program, those that were killed among them. What is not here: what is made of
 //! them (`lessons`), and how they compare with what was estimated (`estimates`).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::estimates::Estimator;
+use crate::heard::Heard;
 use crate::reservation::Run;
 
 /// So many runs of a user and program are kept, the newest ones, and of so many users and programs.
@@ -15,40 +14,24 @@ const SOURCES: usize = 1_000;
 /// Every user's and program's runs, as work: in seconds on a host of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
-    sources: BTreeMap<Estimator, Past>,
-    /// Counts the observations.
-    observed: u64,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Past {
-    runs: Vec<Run>,
-    /// When it was last heard of, in observations.
-    seen: u64,
+    sources: Heard<Estimator, Vec<Run>>,
 }
 
 impl Runs {
     /// The latest runs of a user and program, oldest first.
     pub fn of(&self, of: &Estimator) -> &[Run] {
-        self.sources.get(of).map_or(&[], |past| &past.runs)
+        self.sources.get(of).map_or(&[], Vec::as_slice)
     }
 
     /// How many runs were ever seen.
     pub(crate) fn observed(&self) -> u64 {
-        self.observed
+        self.sources.observed()
     }
 
     /// A task took so long, or was killed then; an earlier attempt at it had been killed after so much work (0 where none
     /// was), which this run says more of.
     pub(crate) fn observe(&mut self, of: &Estimator, run: Run, killed_s: f64) {
-        self.observed += 1;
-        if !self.sources.contains_key(of) && self.sources.len() >= SOURCES {
-            let oldest = self.sources.iter().min_by_key(|(_, past)| past.seen).map(|(of, _)| of.clone());
-            oldest.and_then(|of| self.sources.remove(&of));
-        }
-        let past = self.sources.entry(of.clone()).or_default();
-        past.seen = self.observed;
-        note(&mut past.runs, KEPT, run, killed_s);
+        self.sources.hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
     }
 }
 
@@ -56,7 +39,8 @@ impl Runs {
 /// or of one that is no different.
 pub(crate) fn note(runs: &mut Vec<Run>, most: usize, run: Run, killed_s: f64) {
     let same = |known: &Run| !known.done && known.time == killed_s;
-    match runs.iter().rposition(same).filter(|_| killed_s > 0.0) {
+    let before = if killed_s > 0.0 { runs.iter().rposition(same) } else { None };
+    match before {
         Some(before) => drop(runs.remove(before)),
         None if runs.len() >= most => drop(runs.remove(0)),
         None => {}

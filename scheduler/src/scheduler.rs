@@ -1,9 +1,10 @@
 //! The door: one event in, its effects out. What is not here: the handlers themselves, which lie beside.
 
-use common::{HostId, Incarnation, Time};
+use common::{HostId, Incarnation, JobId, Time};
 
 use crate::effect::{Effect, EndReason};
 use crate::event::Event;
+use crate::experience::Experience;
 use crate::foresight::Foresight;
 use crate::host::Hosts;
 use crate::job::Jobs;
@@ -39,7 +40,10 @@ impl Scheduler {
     ///
     /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        self.step_all(now, std::iter::once(event), effects);
+        self.now = self.now.max(now);
+        let job = foretold_anew(&event);
+        let delivered = self.apply(event, effects);
+        self.follow(delivered, job, effects);
     }
 
     /// Considers events that are known at the same time: nothing starts before all of them are noted.
@@ -47,13 +51,14 @@ impl Scheduler {
         self.now = self.now.max(now);
         let (mut delivered, mut job) = (None, None);
         for event in events {
-            job = match &event {
-                Event::JobSubmitted { job, .. } => Some(*job),
-                Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
-                _ => job,
-            };
+            job = foretold_anew(&event).or(job);
             delivered = self.apply(event, effects).or(delivered);
         }
+        self.follow(delivered, job, effects);
+    }
+
+    /// What follows from what happened: starts, a prediction of this job, and which hosts are in another state.
+    fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
         self.dispatch(delivered, effects);
         if let Some(job) = job {
             self.note_prediction(job);
@@ -68,6 +73,15 @@ impl Scheduler {
         checks.into_iter().chain(backlogs).map(|(at, _)| *at).chain(alarm).min()
     }
 
+    /// What earlier days taught.
+    fn on_learned(&mut self, experience: Experience) {
+        for (user, (cancels, decisions)) in &experience.drops {
+            let speculator = self.jobs.speculators.entry(user.clone()).or_default();
+            (speculator.cancels, speculator.decisions) = (*cancels, *decisions);
+        }
+        self.foresight = Foresight::from(experience);
+    }
+
     /// Handles the event; says which host has just finished something and so may want more short tasks.
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
         match event {
@@ -78,6 +92,8 @@ impl Scheduler {
             Event::JobForgotten { job } => self.on_job_forgotten(job),
             Event::TasksRequested { job, tasks } => self.on_tasks_requested(job, tasks.as_ref()),
             Event::UnrequestedCancelled { job } => self.on_unrequested_cancelled(job, fx),
+            Event::ResultsGone { job, tasks } => self.on_results_gone(job, &tasks, fx),
+            Event::ShareFull { user, full } => self.on_share_full(user, full),
             Event::HostJoined { host, slots, speed, status, held } => {
                 self.on_host_joined(host, slots, speed, status, &held, fx);
             }
@@ -87,7 +103,7 @@ impl Scheduler {
             Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
             Event::ResultCompared { attempt, agrees } => self.on_result_compared(attempt, &agrees, fx),
-            Event::Learned(experience) => self.foresight = Foresight::from(*experience),
+            Event::Learned(experience) => self.on_learned(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),
@@ -107,5 +123,14 @@ impl Scheduler {
             }
         }
         None
+    }
+}
+
+/// The job whose end may be predicted anew after this event.
+fn foretold_anew(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobSubmitted { job, .. } => Some(*job),
+        Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
+        _ => None,
     }
 }

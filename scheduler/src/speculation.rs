@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use common::{IdSet, JobId, Span};
+use common::{AttemptId, IdSet, JobId, Span};
 
 use crate::effect::{CancelReason, Effect};
+use crate::host::Host;
 use crate::job::Job;
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
 use crate::scheduler::Scheduler;
+use crate::standing::{NOTHING_LOST, Standing};
 
 /// What a task takes of which nothing at all is known.
 const UNKNOWN: Span = Span::from_secs(60);
@@ -24,6 +26,8 @@ pub(crate) struct Speculator {
     /// How often the rest of a job was dropped, and how often there was a rest to be dropped or gone on with.
     pub(crate) cancels: u32,
     pub(crate) decisions: u32,
+    /// Whether as much is kept of what its disclosed tasks left as may be.
+    full: bool,
     /// Its jobs of which something may still be needed.
     pub(crate) jobs: BTreeSet<JobId>,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Speculation {
     arrival: u64,
     /// How likely its user goes on after a result.
     goes_on: f64,
+    /// Whether nothing more may be started that nobody has requested, since its user's share of kept output is full.
+    full: bool,
 }
 
 /// A task with what decides on its turn.
@@ -83,11 +89,17 @@ impl Speculation {
             left: BTreeMap::new(),
             arrival,
             goes_on: Speculator::default().goes_on(),
+            full: false,
         }
     }
 
     pub(crate) fn answer(&self) -> Batchactive {
         self.answer
+    }
+
+    /// From which index on the next request is expected; 0 where that decides nothing.
+    pub(crate) fn expected(&self) -> u32 {
+        if matches!(self.answer.disclosed, Disclosed::Need { .. }) { self.next } else { 0 }
     }
 
     /// Whether a task goes with the requested ones.
@@ -158,7 +170,7 @@ impl Speculation {
         let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
         let new = self.first_fresh(fresh).map(|index| self.turn(index, work(index)));
         let urgent = again.into_iter().chain(new).min_by_key(|turn| (turn.key, turn.place, turn.index));
-        if urgent.is_some() || matches!(self.answer.disclosed, Disclosed::Held | Disclosed::AsRequested) {
+        if urgent.is_some() || self.full || matches!(self.answer.disclosed, Disclosed::Held | Disclosed::AsRequested) {
             return urgent;
         }
         let again = tried.iter();
@@ -202,9 +214,11 @@ impl Scheduler {
     pub(crate) fn on_tasks_requested(&mut self, id: JobId, tasks: Option<&IdSet>) {
         let place = self.jobs.arrivals;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
-        let Some((_, again)) = job.request(tasks, place) else { return };
+        let Some((new, again)) = job.request(tasks, place) else { return };
         self.jobs.arrivals += 1;
+        self.hosts.index.standing.on_requested(id, job, &new);
         self.jobs.lines.sync(job);
+        self.look_elsewhere(id, &new);
         if again {
             self.decided(id, false);
         }
@@ -229,6 +243,7 @@ impl Scheduler {
         for id in &speculator.jobs {
             if let Some(job) = self.jobs.table.get_mut(id) {
                 job.expect(goes_on);
+                self.hosts.index.standing.touch(*id);
                 self.jobs.lines.sync(job);
             }
         }
@@ -247,6 +262,19 @@ impl Scheduler {
         if let Some(speculator) = self.jobs.speculators.get_mut(user) {
             speculator.jobs.insert(id);
             job.expect(speculator.goes_on());
+            job.hold_back(speculator.full);
+        }
+    }
+
+    /// There is no room for what more of a user's disclosed tasks would leave, or there is again.
+    pub(crate) fn on_share_full(&mut self, user: String, full: bool) {
+        let speculator = self.jobs.speculators.entry(user).or_default();
+        speculator.full = full;
+        for id in &speculator.jobs {
+            if let Some(job) = self.jobs.table.get_mut(id) {
+                job.hold_back(full);
+                self.jobs.lines.sync(job);
+            }
         }
     }
 
@@ -311,6 +339,26 @@ impl Job {
         }
     }
 
+    /// Whether nothing more of it is started that nobody has requested.
+    fn hold_back(&mut self, full: bool) {
+        if let Some(speculation) = &mut self.speculation {
+            speculation.full = full;
+        }
+    }
+
+    /// Why tasks of it wait that nobody has requested, where that is not for want of a slot.
+    pub(crate) fn held_back(&self) -> Option<&'static str> {
+        let speculation = self.speculation.as_deref()?;
+        match speculation.answer.disclosed {
+            Disclosed::Held => Some("nobody has requested it, and this policy starts nothing before"),
+            _ if speculation.full => Some(
+                "nobody has requested it, and as much is kept of its user's unrequested output as may be: request or \
+                 forget some",
+            ),
+            _ => None,
+        }
+    }
+
     /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and whether it is not the
     /// job's first request.
     pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {
@@ -332,6 +380,18 @@ impl Job {
         let mut rest = speculation.ids.clone();
         rest.subtract(&speculation.requested);
         speculation.dropped.then_some(rest)
+    }
+
+    /// Counts a live attempt among those that could make room, if nobody waits for its task.
+    pub(crate) fn stand(&self, attempt: AttemptId, host: &Host, start_cost: Span, standing: &mut Standing) {
+        let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
+        let Some(load) = host.books.get(&attempt).filter(|load| !load.frozen && !load.stopping) else { return };
+        if self.speculation.as_deref().is_none_or(urgent) {
+            return;
+        }
+        let began = if self.rules.checkpoint { NOTHING_LOST } else { host.began(load, start_cost) };
+        standing.insert(attempt, host.id, began);
+        standing.open(attempt, host.takes_work());
     }
 
     /// Those of these tasks that are needed, and those that nobody has requested.

@@ -4,17 +4,20 @@
 
 use std::collections::BTreeMap;
 
+use common::job::Needs;
 use common::{JobId, Span, Time};
 
+use crate::holdout::WidthOffer;
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
+use crate::policy::width::Choice;
 use crate::scheduler::Scheduler;
 use crate::survival::{Curve, Tabulated};
 
 /// Intervals hold this part of what comes.
-const HELD: f64 = 0.8;
+pub(crate) const HELD: f64 = 0.8;
 /// Nobody is told a time that is later than this, in seconds from now: ten years.
-const FAR_S: f64 = 3.2e8;
+pub(crate) const FAR_S: f64 = 3.2e8;
 
 /// When a job's first task should start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,7 @@ pub struct HostsWait {
 }
 
 /// The stay of an owner. Its table ends somewhere; who stays longer than that leaves evenly from then on.
-struct Stay<'a>(&'a Tabulated);
+pub(crate) struct Stay<'a>(&'a Tabulated);
 
 impl Lifetime for Stay<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
@@ -90,14 +93,14 @@ struct Line<'a> {
 }
 
 /// What is known of how long things last on these hosts.
-struct Laws<'a> {
+pub(crate) struct Laws<'a> {
     programs: BTreeMap<&'a str, Learned>,
-    unknown: Learned,
-    stay: Stay<'a>,
+    pub(crate) unknown: Learned,
+    pub(crate) stay: Stay<'a>,
 }
 
 impl<'a> Laws<'a> {
-    fn of(scheduler: &'a Scheduler) -> Self {
+    pub(crate) fn of(scheduler: &'a Scheduler) -> Self {
         let lives = &scheduler.foresight.lives;
         let unknown = lives.pooled();
         let busy = scheduler.hosts.table.values().flat_map(|host| host.books.attempts());
@@ -110,20 +113,20 @@ impl<'a> Laws<'a> {
         Laws { programs, unknown, stay: Stay(&scheduler.foresight.curves().resumption) }
     }
 
-    fn program(&self, scheduler: &Scheduler, job: JobId) -> &Learned {
+    pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &Learned {
         let job = scheduler.jobs.table.get(&job);
         job.and_then(|job| self.programs.get(job.stack.terms.estimator.program.as_str())).unwrap_or(&self.unknown)
     }
 }
 
 /// For how long an attempt has run, in seconds.
-fn age_s(load: &Load, now: Time) -> f64 {
+pub(crate) fn age_s(load: &Load, now: Time) -> f64 {
     let since = load.noted.filter(|_| load.phase.executing()).map_or(0.0, |noted| now.since(noted).secs());
     load.ran.secs() + since
 }
 
 /// Whether it could have slots once what holds it is over.
-fn counts(host: &Host) -> bool {
+pub(crate) fn counts(host: &Host) -> bool {
     host.presence == Presence::Connected && host.liveness == Liveness::Alive && !host.draining
 }
 
@@ -159,6 +162,9 @@ impl Scheduler {
 
     fn start_in(&self, line: &Line<'_>, id: JobId, now: Time) -> Option<Starting> {
         let job = self.jobs.table.get(&id).filter(|job| job.attempts == 0 && !job.settled())?;
+        if job.gang.is_some() {
+            return self.start_together(id, now);
+        }
         let ahead = self.jobs.lines.waiting.range(..job.rank);
         let ahead: u64 = ahead.filter_map(|rank| Some(self.jobs.table.get(&rank.job)?.waiting())).sum();
         if ahead < line.free {
@@ -193,44 +199,55 @@ impl Scheduler {
 
     /// When so many hosts should be free together, each with a slot at least.
     pub fn predict_hosts(&self, wanted: u32, now: Time) -> HostsWait {
-        let laws = Laws::of(self);
-        let mut free = 0;
-        let mut busy: Vec<(f64, Paced<'_>)> = Vec::new();
-        for host in self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run()) {
-            if host.free_slots() > 0 {
-                free += 1;
-                continue;
-            }
-            // The one that has run for the longest is taken for the next to end.
-            let oldest = host.books.iter().max_by(|a, b| age_s(a.1, now).total_cmp(&age_s(b.1, now)));
-            busy.extend(oldest.map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now)));
-        }
-        let stays = self.stays(now);
-        let mut units: Vec<Unit<'_>> = busy.iter().map(|(age_s, law)| Unit { hosts: 1, age_s: *age_s, law }).collect();
-        units.extend(stays.iter().map(|(age_s, _)| Unit { hosts: 1, age_s: *age_s, law: &laws.stay }));
         let curves = self.foresight.curves();
         let away = Away { curve: &curves.suspension, usable: 1.0 / curves.stretch };
-        let machine = Machine::new(free, units).leaving(&away);
-        let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
-        HostsWait {
-            free,
-            hosts: machine.hosts(),
-            wait: machine.wait(wanted),
-            median_s: edge(0.5),
-            low_s: edge((1.0 - HELD) / 2.0),
-            high_s: edge((1.0 + HELD) / 2.0),
+        self.with_machine(Needs::default(), &[], now, |machine| {
+            let machine = machine.clone().leaving(&away);
+            let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
+            HostsWait {
+                free: machine.free(),
+                hosts: machine.hosts(),
+                wait: machine.wait(wanted),
+                median_s: edge(0.5),
+                low_s: edge((1.0 - HELD) / 2.0),
+                high_s: edge((1.0 + HELD) / 2.0),
+            }
+        })
+    }
+
+    /// When a job of several ranks should start: at once, or when as many hosts should be free as it holds out for.
+    fn start_together(&self, id: JobId, now: Time) -> Option<Starting> {
+        let WidthOffer { choice, .. } = self.together(id, now)?.offer?;
+        match choice? {
+            Choice::Start(_) => Some(starting(now, 0.0, 0.0, 0.0)),
+            Choice::Hold(held) => {
+                let needs = self.jobs.table.get(&id)?.rules.needs;
+                let left_s = held.left_s(now.secs());
+                let (low_s, high_s) = self.with_machine(needs, &self.jobs.kept, now, |machine| {
+                    let edge = |part: f64| machine.quantile_s(held.hosts, part).filter(|s| *s < FAR_S);
+                    (edge((1.0 - HELD) / 2.0).unwrap_or(0.0), edge((1.0 + HELD) / 2.0).unwrap_or(FAR_S))
+                });
+                Some(starting(now, left_s, low_s.min(left_s), high_s.max(left_s)))
+            }
         }
     }
 
     /// A running attempt of this job on this host: its age in seconds, and how long it lasts there.
-    fn unit<'a>(&self, laws: &'a Laws<'_>, host: &Host, job: JobId, load: &Load, now: Time) -> (f64, Paced<'a>) {
+    pub(crate) fn unit<'a>(
+        &self,
+        laws: &'a Laws<'_>,
+        host: &Host,
+        job: JobId,
+        load: &Load,
+        now: Time,
+    ) -> (f64, Paced<'a>) {
         let law: &dyn Lifetime = laws.program(self, job);
         // Laws are of work, in seconds on a host of speed 1.
         (age_s(load, now), Paced { law, rate: host.speed.factor() })
     }
 
     /// Owners that are there: since how many seconds, and how many slots they keep.
-    fn stays(&self, now: Time) -> Vec<(f64, usize)> {
+    pub(crate) fn stays(&self, now: Time) -> Vec<(f64, usize)> {
         let there = self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run());
         there.map(|host| (now.since(host.owner_since).secs(), host.slots as usize)).collect()
     }

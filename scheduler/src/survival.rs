@@ -24,10 +24,12 @@ impl LifeTable {
 
     /// Something was seen from one age to another (seconds), and ended then or went out of sight.
     pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
-        let begun = EDGES_S.iter().enumerate().take_while(|(_, start_s)| **start_s < to_s);
-        for (class, start_s) in begun.skip(class_of(from_s)) {
+        for (class, start_s) in EDGES_S.into_iter().enumerate().skip(class_of(from_s)) {
+            if start_s >= to_s {
+                break;
+            }
             let end_s = EDGES_S.get(class + 1).copied().unwrap_or(f64::INFINITY);
-            self.exposure_s[class] += (to_s.min(end_s) - from_s.max(*start_s)).max(0.0);
+            self.exposure_s[class] += (to_s.min(end_s) - from_s.max(start_s)).max(0.0);
         }
         if ended {
             self.events[class_of(to_s)] += 1.0;

@@ -164,7 +164,10 @@ impl Scheduler {
     pub fn experience(&self) -> Experience {
         let hosts = self.hosts.table.values();
         let up = hosts.filter(|host| host.heard.is_some() && host.liveness != Liveness::Lost);
-        self.foresight.upto(up, self.now)
+        let known = self.jobs.speculators.iter().filter(|(_, speculator)| speculator.decisions > 0);
+        let drops =
+            known.map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions))).collect();
+        Experience { drops, ..self.foresight.upto(up, self.now) }
     }
 
     /// What is known of how good people's estimates are.
@@ -178,6 +181,9 @@ impl Scheduler {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
         if job.promise.is_some() {
             return self.promised_finish(id, now);
+        }
+        if job.gang.is_some() {
+            return self.finish_together(id, now);
         }
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
         let mut tasks = job.waiting() as f64;
@@ -227,7 +233,7 @@ impl Scheduler {
 
     /// Predicts the job's end where that has not been done at its stage, so that it can be compared with what comes.
     pub(crate) fn note_prediction(&mut self, id: JobId) {
-        let Some(job) = self.jobs.table.get(&id).filter(|job| job.plan.class.is_some() && !job.settled()) else {
+        let Some(job) = self.jobs.table.get(&id).filter(|job| job.plan.kind.is_some() && !job.settled()) else {
             return;
         };
         let stage = job.stage();

@@ -1,8 +1,9 @@
 //! How fast the simulated world goes: runs of the paper's heuristics and of ours on 220 hosts, on two threads, and
 //! completions of FCFS on 10,000 hosts. Prints rates, each the median of several rounds with their spread.
 //!
-//! Run with `cargo bench -p simulator`. It counts processor time of the threads, not wall time, so that what else runs on
-//! the machine counts as little as possible: rates of runs are those of two threads that have a processor each.
+//! Run with `cargo bench -p simulator`, or `cargo bench -p simulator -- FCFS completions` for some rows. It counts processor
+//! time of the threads, not wall time, so that what else runs on the machine counts as little as possible: rates of runs
+//! are those of two threads that have a processor each.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ fn main() {
     println!("400 tasks of 5 minutes on {HOSTS} hosts (sdsc), {THREADS} threads, median of {ROUNDS} rounds");
     let source = Generated::named("sdsc", "default", SEED, HOSTS).expect("a platform and a model that there are");
     let world = World::new(&source.day(101).expect("generated days are there"));
-    for row in scheduler::catalogue() {
+    for row in scheduler::catalogue().iter().filter(|row| wanted(row.name)) {
         let reports = row.reports().is_some();
         let (number, aim) = if reports { (ours, AIM_OURS) } else { (runs, AIM_HEURISTICS) };
         let who = [Contender::named(row.name)];
@@ -43,7 +44,15 @@ fn main() {
         };
         tell(row.name, (0..ROUNDS).map(rate).collect(), "runs/s", aim);
     }
-    completions(tasks);
+    if wanted("completions") {
+        completions(tasks);
+    }
+}
+
+/// Whether this row is among those that were asked for; all are where none was.
+fn wanted(name: &str) -> bool {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    asked.is_empty() || asked.iter().any(|asked| asked == name)
 }
 
 /// So many runs with different starts in business hours, on all threads; gives their processor time together.

@@ -160,7 +160,7 @@ fn bag(asked: &Asked) -> Bag {
         estimates: asked.tasks.iter().map(|task| task.estimate).collect(),
         estimator: asked.estimator.clone(),
     };
-    Bag { tasks, rules, terms, disclosed: false }
+    Bag { tasks, rules, terms, disclosed: false, ranks: None }
 }
 
 impl World<'_> {

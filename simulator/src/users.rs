@@ -257,7 +257,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             estimator: Estimator { user: format!("user {user}"), program: String::new() },
         };
         let rules = Rules { policy: self.policy.to_owned(), checkpoint: true, ..Rules::default() };
-        let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true };
+        let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true, ranks: None };
         let job = self.job(user, number);
         self.events.push(Event::JobSubmitted { job, bag });
         self.sets.insert(job, Set { user, number, fates });

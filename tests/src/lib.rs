@@ -4,8 +4,10 @@
 //! What is not here: any knowledge of how the rooms work inside. Tests see what a person at a terminal sees.
 
 pub mod chaos;
+mod display;
 mod grid;
 mod process;
 
+pub use display::Display;
 pub use grid::{Grid, WorkerSetup};
 pub use process::{Output, Started, alive_with, build_release, clean, eventually, program, resident};

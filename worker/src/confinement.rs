@@ -94,6 +94,12 @@ impl InForce {
         let survey = &traces.0;
         survey.replace(&dir.join(RECORD)).map_err(WorkerError::file("cannot write", dir.join(RECORD)))?;
         let grounds = choose_grounds(survey, config.freezer)?;
+        let limit = config.owner.cpu_limit;
+        if let Err(why) = survey.throttle(limit)
+            && limit < 1.0
+        {
+            tracing::warn!(cpu_limit = limit, "the limit bounds the number of slots only: {why}");
+        }
         let means = Means { account: config.account.clone(), readable: config.readable_paths.clone() };
         if !means.account.is_empty() {
             files::let_through(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;

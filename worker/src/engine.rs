@@ -9,7 +9,7 @@ use common::attempt::Held;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::wire::Versions;
-use common::wire::worker::{Delivery, ToMaster, ToWorker};
+use common::wire::worker::{Delivery, HOLDS_SINCE, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
 use crate::machine::Machine;
@@ -82,6 +82,8 @@ pub struct Engine {
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
     connected: bool,
+    /// What the master speaks; 0 before it has said so.
+    version: u16,
     actions: Vec<Action>,
 }
 
@@ -97,7 +99,7 @@ impl Engine {
     ) -> Self {
         let machine = Machine::new(slots, grace, patience, ended);
         let (saved, backlog, actions) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { machine, laws, saved, backlog, connected: false, actions }
+        Self { machine, laws, saved, backlog, connected: false, version: 0, actions }
     }
 
     /// The machine, to be looked at.
@@ -167,12 +169,15 @@ impl Engine {
 
     fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<Output>) {
         let event = match message {
-            ToWorker::Welcome { abandon, .. } => {
+            ToWorker::Welcome { abandon, version, .. } => {
+                self.version = version;
                 self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
                 self.read_backlog(out);
                 Event::Abandon(abandon)
             }
             ToWorker::Assign(work) => Event::Assigned(work),
+            ToWorker::AssignTogether(work) => Event::AssignedTogether(work),
+            ToWorker::Begin(attempts) => Event::Begin(attempts),
             ToWorker::Stop { attempts, why } => {
                 tracing::info!(
                     count = attempts.len(),
@@ -181,6 +186,14 @@ impl Engine {
                     "the master stops attempts"
                 );
                 Event::Stop(attempts)
+            }
+            ToWorker::Yield { attempts, why } => {
+                tracing::info!(count = attempts.len(), why, "the master stops attempts, their states saved");
+                Event::Yield(attempts)
+            }
+            ToWorker::Hold { attempts, frozen } => {
+                tracing::info!(count = attempts.len(), frozen, "the master freezes attempts, or lets them go on");
+                Event::Hold(attempts, frozen)
             }
             ToWorker::Acknowledged(attempts) => Event::Acknowledged(attempts),
             ToWorker::Beat { abandon } => Event::Abandon(abandon),
@@ -224,6 +237,11 @@ impl Engine {
                 }
                 Action::Return(attempts, why) => {
                     out.push(Output::Say(ToMaster::Returned { attempts, why: why.to_owned() }));
+                }
+                Action::Spent(spent) => {
+                    if self.version >= HOLDS_SINCE {
+                        out.push(Output::Say(ToMaster::Spent(spent)));
+                    }
                 }
                 Action::Report(held) => out.push(Output::Say(ToMaster::Phases(held))),
                 Action::Owner(owner) => out.push(Output::Say(ToMaster::Owner(owner))),

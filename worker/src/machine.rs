@@ -5,6 +5,7 @@
 //! abandoned, exactly once. While the owner wants the host, every running attempt is frozen, none is started, and what
 //! was not started yet is given back at once; while the owner shares it, that holds for what is beyond the shared slots,
 //! and the latest starts are frozen first. What stays frozen for too long is ended and given back, its state saved first.
+//! What the master holds stands still, whatever the owner does, and takes no slot; it goes on once both let it.
 
 mod run;
 #[cfg(test)]
@@ -12,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::attempt::{Held, OutputFile, Phase, Spent, Stream};
 use common::checkpoint::Saving;
 use common::host::OwnerState;
 use common::wire::worker::{Assignment, Command, Errand};
@@ -29,8 +30,16 @@ const REPORT_DELAY: Span = Span::from_millis(50);
 pub enum Event {
     /// The master gives work.
     Assigned(Vec<Assignment>),
+    /// The master gives work that waits for its word once it is ready.
+    AssignedTogether(Vec<Assignment>),
+    /// The master's word for these.
+    Begin(Vec<AttemptId>),
     /// The master wants these ended and delivered.
     Stop(Vec<AttemptId>),
+    /// The master wants these ended and delivered, and their states saved.
+    Yield(Vec<AttemptId>),
+    /// The master wants these frozen, or to go on.
+    Hold(Vec<AttemptId>, bool),
     /// These are of no use any more.
     Abandon(Vec<AttemptId>),
     /// These completions are durable at the master.
@@ -100,6 +109,8 @@ pub enum Action {
     Forget(Vec<AttemptId>),
     /// Tell the master that these are given back.
     Return(Vec<AttemptId>, &'static str),
+    /// Tell the master what one took that was given back.
+    Spent(Spent),
     /// Save its state once more when its command has ended.
     Save(AttemptId),
     /// Tell the master what became of an attempt's state.
@@ -128,6 +139,8 @@ pub(crate) struct Machine {
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
+    /// Attempts that wait for the master's word, once they are ready.
+    together: BTreeSet<AttemptId>,
     running: BTreeMap<AttemptId, Run>,
     /// Commands started so far.
     started: u64,
@@ -160,6 +173,7 @@ impl Machine {
             queued: VecDeque::new(),
             staging: BTreeMap::new(),
             ready: VecDeque::new(),
+            together: BTreeSet::new(),
             running: BTreeMap::new(),
             started: 0,
             collecting: BTreeMap::new(),
@@ -175,13 +189,21 @@ impl Machine {
     pub(crate) fn step(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::Assigned(work) => self.on_assigned(work, actions),
+            Event::AssignedTogether(work) => self.on_assigned_together(work, actions),
+            Event::Begin(attempts) => self.together.retain(|id| !attempts.contains(id)),
             Event::Stop(attempts) => attempts.into_iter().for_each(|id| self.on_stop(now, id, actions)),
+            Event::Yield(attempts) => attempts.into_iter().for_each(|id| self.on_yield(now, id, actions)),
+            Event::Hold(attempts, held) => attempts.into_iter().for_each(|id| self.on_hold(now, id, held)),
             Event::Abandon(attempts) => attempts.into_iter().for_each(|id| self.on_abandon(id, actions)),
             Event::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
             Event::Decided(decision) => self.on_decided(now, decision, actions),
             Event::Staged(id) => {
                 if let Some(limit) = self.staging.remove(&id) {
                     self.ready.push_back((id, limit));
+                    if self.together.contains(&id) {
+                        self.unreported.insert(id);
+                        self.report(now, actions);
+                    }
                 }
             }
             Event::Exited(id) => self.on_exited(now, id),
@@ -214,7 +236,7 @@ impl Machine {
         let running = self.running.keys().chain(self.collecting.keys()).filter_map(|id| self.held_of(now, *id));
         running
             .chain(self.staging.keys().map(|id| bare(*id, Phase::Staging)))
-            .chain(self.ready.iter().map(|(id, _)| bare(*id, Phase::Staging)))
+            .chain(self.ready.iter().map(|(id, _)| bare(*id, self.phase_when_ready(id))))
             .chain(self.queued.iter().map(|a| bare(a.attempt, Phase::Queued)))
             .chain(self.ended.iter().map(|id| bare(*id, Phase::Ended)))
             .collect()
@@ -263,11 +285,21 @@ impl Machine {
             && self.dropped.is_empty()
     }
 
+    /// How far an attempt is that could start.
+    fn phase_when_ready(&self, id: &AttemptId) -> Phase {
+        if self.together.contains(id) { Phase::Ready } else { Phase::Staging }
+    }
+
     fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
+        if self.ready.iter().any(|(id, _)| *id == attempt) {
+            let (phase, ran, frozen_for) = (self.phase_when_ready(&attempt), Span::ZERO, Span::ZERO);
+            return Some(Held { attempt, phase, ran, frozen_for, progress: None });
+        }
         let progress = self.progress.get(&attempt).copied();
         let run = self.running.get(&attempt).or_else(|| self.collecting.get(&attempt))?;
         let frozen_for = run.frozen_for(now);
         let phase = match (frozen_for, self.decision.reason()) {
+            (Some(_), _) if run.held => Phase::Held,
             (Some(_), Some(reason)) => Phase::Suspended(reason),
             _ => Phase::Running,
         };
@@ -287,7 +319,8 @@ impl Machine {
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
         // What comes beside frozen attempts has crossed the news of them on its way.
-        let full = self.leaving || self.allowed() == 0 || self.running.values().any(Run::frozen);
+        let frozen = self.running.values().any(|run| run.frozen() && !run.held);
+        let full = self.leaving || self.allowed() == 0 || frozen;
         for assignment in work {
             let id = assignment.attempt;
             if self.holds(id) {
@@ -307,6 +340,14 @@ impl Machine {
         }
     }
 
+    fn on_assigned_together(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
+        // What is held already may have begun.
+        let new: Vec<AttemptId> = work.iter().map(|a| a.attempt).filter(|id| !self.holds(*id)).collect();
+        self.on_assigned(work, actions);
+        let waits = new.into_iter().filter(|id| self.queued.iter().any(|a| a.attempt == *id));
+        self.together.extend(waits.collect::<Vec<_>>());
+    }
+
     fn why_not_now(&self) -> &'static str {
         if self.leaving { "the worker shuts down" } else { "the owner wants the host" }
     }
@@ -316,18 +357,24 @@ impl Machine {
         self.decision.slots(self.slots as u32) as usize
     }
 
-    /// Has the earliest starts run in the slots that may be used, and freezes the others.
+    /// How many attempts run, or would if the owner let them.
+    fn in_slots(&self) -> usize {
+        self.running.values().filter(|run| !run.held).count()
+    }
+
+    /// Has the earliest starts run in the slots that may be used, and freezes the others, and what the master holds.
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
-        if self.running.len() <= allowed && !self.running.values().any(Run::frozen) {
+        if self.in_slots() <= allowed && self.running.values().all(|run| run.frozen() == run.held) {
             return;
         }
-        let mut order: Vec<(u64, AttemptId)> = self.running.iter().map(|(id, run)| (run.number, *id)).collect();
+        let mut order: Vec<(bool, u64, AttemptId)> =
+            self.running.iter().map(|(id, run)| (run.held, run.number, *id)).collect();
         order.sort_unstable();
         let mut turned = Vec::new();
-        for (rank, (_, id)) in order.into_iter().enumerate() {
+        for (rank, (held, _, id)) in order.into_iter().enumerate() {
             let Some(run) = self.running.get_mut(&id) else { continue };
-            match (rank < allowed, run.frozen()) {
+            match (rank < allowed && !held, run.frozen()) {
                 (true, true) => {
                     run.thaw(now);
                     actions.push(Action::Thaw(id));
@@ -354,8 +401,9 @@ impl Machine {
             return;
         }
         // What was dropped may still be dying in its slot.
-        while self.running.len() + self.dropped.len() < allowed
-            && let Some((id, limit)) = self.ready.pop_front()
+        while self.in_slots() + self.dropped.len() < allowed
+            && let Some(at) = self.ready.iter().position(|(id, _)| !self.together.contains(id))
+            && let Some((id, limit)) = self.ready.remove(at)
         {
             self.started += 1;
             self.running.insert(id, Run::started(now, self.started, limit));
@@ -363,7 +411,7 @@ impl Machine {
             self.report_at.get_or_insert(now + REPORT_DELAY);
             actions.push(Action::Start(id));
         }
-        let ahead = (2 * allowed).saturating_sub(self.running.len());
+        let ahead = (2 * allowed).saturating_sub(self.in_slots());
         while self.staging.len() + self.ready.len() + self.collecting.len() < ahead
             && let Some(Assignment { attempt, limit, work, .. }) = self.queued.pop_front()
         {
@@ -383,6 +431,7 @@ impl Machine {
 
     fn on_ended(&mut self, now: Time, id: AttemptId, ending: Box<Ending>, actions: &mut Vec<Action>) {
         self.on_exited(now, id);
+        self.together.remove(&id);
         self.reports.remove(&id);
         self.progress.remove(&id);
         self.unreported.remove(&id);
@@ -401,8 +450,10 @@ impl Machine {
             Verdict::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
             Verdict::Stopped => ending.outcome = Outcome::Stopped,
             Verdict::Returned => {
+                let spent = Spent { attempt: id, ran: run.ran(now), suspended: run.suspended(now), cpu: ending.cpu };
                 actions.push(Action::Discard(Box::new(ending)));
                 actions.push(Action::Return(vec![id], self.why_not_now()));
+                actions.push(Action::Spent(spent));
                 return;
             }
         }
@@ -428,8 +479,26 @@ impl Machine {
         }
     }
 
+    /// As [`Self::on_stop`], with the state saved when its command has ended.
+    fn on_yield(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
+        if self.running.get(&id).is_some_and(|run| run.verdict == Verdict::Open) {
+            actions.push(Action::Save(id));
+        }
+        self.on_stop(now, id, actions);
+    }
+
+    /// The master wants the slot of an attempt for another, or has one for it again. Only what runs can be held.
+    fn on_hold(&mut self, now: Time, id: AttemptId, held: bool) {
+        if let Some(run) = self.running.get_mut(&id).filter(|run| run.verdict == Verdict::Open) {
+            run.held = held;
+            self.unreported.insert(id);
+            self.report_at.get_or_insert(now + REPORT_DELAY);
+        }
+    }
+
     /// Takes an attempt that was not started off the books; whether there was one.
     fn take_unstarted(&mut self, id: AttemptId, actions: &mut Vec<Action>) -> bool {
+        self.together.remove(&id);
         if let Some(at) = self.queued.iter().position(|a| a.attempt == id) {
             self.queued.remove(at);
             return true;
@@ -445,6 +514,10 @@ impl Machine {
 
     fn on_abandon(&mut self, id: AttemptId, actions: &mut Vec<Action>) {
         self.reports.remove(&id);
+        if self.running.get(&id).or(self.collecting.get(&id)).is_some_and(|run| run.verdict == Verdict::Stopped) {
+            // It ends as the master wanted, and says what it took.
+            return;
+        }
         if self.ended.remove(&id) {
             actions.push(Action::Forget(vec![id]));
         } else if self.running.remove(&id).is_some() || self.collecting.remove(&id).is_some() {
@@ -497,7 +570,8 @@ impl Machine {
     /// Ends and gives back what has been frozen for so long; the state that it wrote last is saved.
     fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
         for (id, run) in &mut self.running {
-            if run.verdict == Verdict::Open && run.frozen_for(now).is_some_and(|frozen_for| frozen_for >= patience) {
+            let frozen = run.frozen_for(now).filter(|_| !run.held || patience == Span::ZERO);
+            if run.verdict == Verdict::Open && frozen.is_some_and(|frozen_for| frozen_for >= patience) {
                 run.verdict = Verdict::Returned;
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
@@ -514,6 +588,7 @@ impl Machine {
         self.dropped.extend(&prepared);
         back.extend(prepared);
         self.reports.retain(|id, _| self.running.contains_key(id));
+        self.together.clear();
         if !back.is_empty() {
             actions.push(Action::Return(back, self.why_not_now()));
         }

@@ -24,6 +24,7 @@ fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
 
 /// What looks for the owner, for a worker in `dir`: the switches, and the sensors of what the rules heed.
 pub(crate) fn eyes(config: &Config, dir: &Path) -> Vec<Box<dyn Sensor>> {
-    let sensors = sensors::all(&config.sensors).into_iter().filter(|sensor| config.owner.heeds(sensor.topic()));
+    let sensors = config.sensors.heeding(&config.owner.input);
+    let sensors = sensors::all(&sensors).into_iter().filter(|sensor| config.owner.heeds(sensor.topic()));
     switches(&config.owner, dir).into_iter().chain(sensors).collect()
 }

@@ -42,6 +42,7 @@ const TESTS: &[(&str, Test)] = tests![
     what_a_killed_worker_left_frozen_ends_with_the_next_one,
     tasks_run_at_the_lowest_priority_and_their_watcher_does_not,
     tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants,
+    all_tasks_together_take_no_more_processor_time_than_their_limit,
     tasks_die_with_a_killed_worker,
     tasks_die_with_a_killed_watcher,
     a_killed_spawner_is_replaced,
@@ -366,21 +367,54 @@ async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<
     assert_eq!(status(&mut process).await, Status::Exited(0));
 }
 
+/// The control group that says how much processor time a process gets, if this way of freezing has one.
+fn processor_group(bench: &Bench, pid: i32) -> Option<String> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let controllers = |line: &&str| line.split(':').nth(1).map(str::to_owned).unwrap_or_default();
+    let old = groups.lines().find(|line| controllers(line).split(',').any(|controller| controller == "cpu"));
+    let unified = || groups.lines().find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2);
+    old.or_else(unified).map(str::to_owned)
+}
+
 async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(bench: Box<Bench>) {
     if let Some(why) = bench.groups.0.why_no_processor() {
         return println!("  SKIPPED: {why}");
     }
     let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
     let pid = bench.pid("pid").await;
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let controllers = |line: &&str| line.split(':').nth(1).map(str::to_owned).unwrap_or_default();
-    let old = groups.lines().find(|line| controllers(line).split(',').any(|controller| controller == "cpu"));
-    match old.or_else(|| groups.lines().find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2)) {
-        Some(group) => assert!(group.contains("/deskgrid-test-"), "{groups}"),
+    match processor_group(&bench, pid) {
+        Some(group) => assert!(group.contains("/deskgrid-test-"), "{group}"),
         None => println!("  SKIPPED: processor time is shared out in version 2 only, and this way does without"),
     }
     fs::write(bench.dir.path().join("go"), "").unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(0));
+}
+
+async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: Box<Bench>) {
+    const PART: f64 = 0.1;
+    if let Err(why) = bench.groups.0.throttle(PART) {
+        return println!("  SKIPPED: {why}");
+    }
+    let spin = |name: &str| format!("echo $$ > {name}; for i in 1 2; do while :; do :; done & done; exec sleep 600");
+    let began = Instant::now();
+    let mut tasks = [bench.start(&spin("one")).await, bench.start(&spin("two")).await];
+    if processor_group(&bench, bench.pid("one").await).is_none() {
+        return println!("  SKIPPED: processor time is limited in version 2 only, and this way does without");
+    }
+    bench.pid("two").await;
+    // Long enough for a processor without a limit to give them several times as much.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut used_s = 0.0;
+    for task in &mut tasks {
+        task.order(Order::Terminate);
+        let Report::Ended { cpu, .. } = end(task).await else { panic!() };
+        used_s += cpu.secs();
+    }
+    let processors = std::thread::available_parallelism().unwrap().get() as f64;
+    // What is left of one period may be used at once.
+    let most_s = PART * processors * (began.elapsed().as_secs_f64() + 0.2);
+    assert!(used_s > 0.0 && used_s <= most_s, "{used_s} s were used, and {most_s} s are the limit");
+    bench.groups.0.throttle(1.0).unwrap();
 }
 
 /// What the killed worker of a test does.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use scheduler::reservation::Law;
 
-use super::value::Dur;
+use super::value::{Dur, Parallelism};
 
 /// `deskgrid predict`.
 #[derive(Debug, Subcommand)]
@@ -93,6 +93,7 @@ pub(crate) struct LimitsArgs {
 const WAIT: &str = "\
 Examples:
   deskgrid predict wait --width 12 --work 3h
+  deskgrid predict wait --width 12 --work 3h --parallelism 8:0.5
   deskgrid predict wait --state machine.json --width 12 --output json
 The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600
 seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
@@ -107,9 +108,12 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "N", required_unless_present = "state")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub width: Option<u32>,
-    /// Work to be shared evenly among them, as a run time on one host: also says when that should be done
+    /// Work to be shared among them, as a run time on one host: also says when that should be done
     #[arg(long, value_name = "DURATION")]
     pub work: Option<Dur>,
+    /// With --work: its average parallelism, and the variance of that; else it is shared evenly
+    #[arg(long, value_name = "A[:SIGMA]", requires = "work")]
+    pub parallelism: Option<Parallelism>,
 }
 
 /// Examples of `deskgrid predict width`.
@@ -134,17 +138,19 @@ pub(crate) struct WidthArgs {
 /// Examples of `deskgrid predict accuracy`.
 const ACCURACY: &str = "\
 Examples:
+  deskgrid predict accuracy
   deskgrid predict accuracy --log KTH-SP2_log.swf
   deskgrid predict accuracy --log KTH-SP2_log.swf --scatter --output json
-Every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside
+Without a log: what the master predicted of waits for hosts and of first starts, beside what came.
+On a log every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside
 it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
 
 /// `deskgrid predict accuracy`.
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
-    /// A log in the Standard Workload Format
+    /// A log in the Standard Workload Format; else the master's own predictions are judged
     #[arg(long, value_name = "FILE")]
-    pub log: PathBuf,
+    pub log: Option<PathBuf>,
     /// Also give every prediction beside what came (with --output json)
     #[arg(long)]
     pub scatter: bool,

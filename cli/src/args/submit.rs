@@ -7,12 +7,12 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Agree, Array, Deadline, Dur, Limit, Pair};
+use super::value::{Agree, Array, Deadline, Dur, Limit, Pair, Parallelism, Width};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
 Placeholders in the command, the environment and paths:
-  %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM}
+  %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM} %{RANK} %{WIDTH}
 Tasks find the same in their environment as DESKGRID_JOB_ID and so on.
 
 Examples:
@@ -33,6 +33,8 @@ Examples:
     deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
   Fifty experiments of which perhaps only the first are needed (see `deskgrid request`):
     deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
+  One run on several hosts at once, on as many as should end it the soonest; ask first what that would be:
+    deskgrid submit --width auto --work 6h --parallelism 12:0.5 --dry-run -- ./solve --part %{RANK} --of %{WIDTH}
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
@@ -99,8 +101,8 @@ pub(crate) struct JobArgs {
     /// How many executions of a task may be lost with their hosts before it counts as failed [default: 10]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_losses: Option<u32>,
-    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline: what past runs of the program
-    /// teach, killed then and tried again with more
+    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline or --width: what past runs of the
+    /// program teach, killed then and tried again with more
     #[arg(long, value_name = "DUR|auto", help_heading = "Rules")]
     pub timeout: Option<Limit>,
     /// Cancel the rest once more tasks than this have failed
@@ -123,6 +125,17 @@ pub(crate) struct JobArgs {
     /// requested tasks are billed
     #[arg(long, help_heading = "Rules", conflicts_with_all = ["deadline", "quorum"])]
     pub disclose: bool,
+    /// Run the command as so many ranks at once, each on a host of its own, held together from start to end: N, A..B, or auto for
+    /// as many as should end it the soonest (%{RANK} counts from 0, %{WIDTH} is how many)
+    #[arg(long, value_name = "N|A..B|auto", help_heading = "Several hosts at once")]
+    #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "noop"])]
+    pub width: Option<Width>,
+    /// With --width: what all of it takes on one host of speed 1; else that is learned from earlier runs
+    #[arg(long, value_name = "DUR", requires = "width", help_heading = "Several hosts at once")]
+    pub work: Option<Dur>,
+    /// With --width: its average parallelism, and the variance of that, as in 12:0.5; else learned from earlier runs
+    #[arg(long, value_name = "A[:SIGMA]", requires = "width", help_heading = "Several hosts at once")]
+    pub parallelism: Option<Parallelism>,
     /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
@@ -178,6 +191,9 @@ impl JobArgs {
             estimate: self.estimate.or(file.estimate),
             deadline: self.deadline.or(file.deadline),
             disclose: self.disclose || file.disclose,
+            width: self.width.or(file.width),
+            work: self.work.or(file.work),
+            parallelism: self.parallelism.or(file.parallelism),
             checkpoint: self.checkpoint.or(file.checkpoint),
             quorum: self.quorum.or(file.quorum),
             adaptive: self.adaptive || file.adaptive,

@@ -1,8 +1,7 @@
 //! `deskgrid account`: what was spent on a user's tasks, and how good the user's estimates were.
 
 use common::view::{AccountView, EstimatesView, SpreadView};
-use common::wire::client::{Reply, Request};
-use link::client::unexpected;
+use common::wire::client::Request;
 use serde::Serialize;
 
 use super::Context;
@@ -15,17 +14,12 @@ use crate::session::Session;
 /// Asks and prints.
 pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
-    let mut accounts = Vec::new();
-    for reply in session.client().ask(&Request::Account { user: args.user.clone(), jobs: args.jobs }).await? {
-        match reply {
-            Reply::Accounts(some) => accounts.extend(some),
-            other => return Err(unexpected(Some(&other)).into()),
-        }
-    }
+    let accounts = session.accounts(&Request::Account { user: args.user.clone(), jobs: args.jobs }).await?;
     let estimates = session.estimates(&Request::Estimates { user: args.user }).await?;
     let users = || accounts.iter().filter(|account| account.job.is_none()).map(|account| account.user.clone());
     let text = || {
-        let headings = ["USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "WAITED", "P90", "SLOWDOWN"];
+        let headings =
+            ["USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "WAITED", "P90", "SLOWDOWN", "KEPT"];
         let mut rows = Rows::new(&headings, context.out.color());
         accounts.iter().for_each(|account| rows.add(spent(account)));
         let spent = rows.text("nothing was spent yet\n");
@@ -54,7 +48,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
     [view.user.clone(), view.program.clone(), view.tasks.to_string(), ratio, mostly, qoe]
 }
 
-fn spent(account: &AccountView) -> [String; 10] {
+fn spent(account: &AccountView) -> [String; 11] {
     let seconds = |s: f64| format!("{s:.1}s");
     let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
@@ -69,6 +63,7 @@ fn spent(account: &AccountView) -> [String; 10] {
         some(of(account.response_s, |spread| spread.mean)),
         some(of(account.response_s, |spread| spread.p90)),
         of(account.slowdown, |spread| spread.mean).map(|slowdown| format!("{slowdown:.2}")).unwrap_or_default(),
+        if account.kept_bytes > 0 { format!("{} bytes", account.kept_bytes) } else { String::new() },
     ]
 }
 
@@ -90,6 +85,7 @@ struct Account {
     used_s: f64,
     billed_s: f64,
     free_s: f64,
+    kept_bytes: u64,
     scaled_if_all_billed: Option<f64>,
     scaled_by_waited_for: Option<f64>,
     visible_response_s: Option<Spread>,
@@ -121,6 +117,7 @@ impl From<&AccountView> for Account {
             used_s: view.used_s,
             billed_s: view.billed_s,
             free_s: view.free_s,
+            kept_bytes: view.kept_bytes,
             scaled_if_all_billed: view.scaled_if_all_billed,
             scaled_by_waited_for: view.scaled_by_waited_for,
             visible_response_s: view.response_s.map(Spread::from),

@@ -68,11 +68,22 @@ pub(super) async fn run(
 /// What a task wrote, and how much more was dropped.
 async fn written(session: &Session, output: &OutputView, stream: StreamName) -> Result<(Vec<u8>, u64), Failure> {
     let captured = choose(output, stream);
+    note_removed(output);
     let bytes = content(session, &captured.content).await?;
     if captured.dropped > 0 {
         note(&format!("{}: {} more bytes were dropped at the limit", output.attempt.task, captured.dropped));
     }
     Ok((bytes, captured.dropped))
+}
+
+/// Says so where what a task left is there no more.
+pub(super) fn note_removed(output: &OutputView) {
+    if output.removed {
+        let task = output.attempt.task;
+        note(&format!(
+            "{task}: what it left was removed, since nobody had requested it; deskgrid request {task} runs it again"
+        ));
+    }
 }
 
 /// Prints one stream of one task.

@@ -13,6 +13,7 @@ use common::view::OutputView;
 use serde::Serialize;
 
 use super::Context;
+use super::cat::note_removed;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::files;
@@ -64,6 +65,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let job = session.job(job).await?;
     let outputs = session.outputs(job.job, tasks).await?;
+    outputs.iter().for_each(note_removed);
     let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
     if wanted.is_empty() {
         note(&format!(
@@ -190,7 +192,7 @@ mod tests {
         let blob = link::content::hash_bytes(b"content");
         let files = vec![FileView { path: path.parse().unwrap(), blob, executable: true }];
         let stream = |name: Option<&str>| (Stream::default(), name.map(str::to_owned));
-        OutputView { attempt, host: "h".into(), stdout: stream(stdout), stderr: stream(None), files }
+        OutputView { attempt, host: "h".into(), stdout: stream(stdout), stderr: stream(None), files, removed: false }
     }
 
     #[test]

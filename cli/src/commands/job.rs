@@ -200,6 +200,7 @@ fn describe(job: &JobView) -> String {
         ("promised finish", promised),
         ("promise", standing),
         ("time limits", job.limits.as_ref().map(limits_in_words)),
+        ("width", job.width.as_ref().map(|view| super::width::width_in_words(view, now))),
     ])
 }
 

@@ -27,6 +27,7 @@ mod submit;
 mod task;
 mod token;
 mod trace;
+mod width;
 mod worker;
 
 use clap::CommandFactory;

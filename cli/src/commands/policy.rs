@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use scheduler::Policy;
+use scheduler::policy::Width;
 use serde::Serialize;
 
 use super::Context;
@@ -70,7 +71,8 @@ fn list(context: &Context) -> Result<(), Failure> {
 }
 
 fn show(context: &Context, name: &str) -> Result<(), Failure> {
-    let known = known_policy(name)?;
+    let wide = scheduler::policy::policy(name).is_some_and(|row| row.width != Width::Rigid);
+    let known = known_policy(name, wide)?;
     let name = known.split(':').next().unwrap_or_default();
     let Some(policy) = scheduler::catalogue().iter().find(|policy| policy.name == name) else {
         return Err(Failure::usage(format!("there is no policy `{name}`"), "deskgrid policy list"));

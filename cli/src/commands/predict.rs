@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod calendar;
+mod live;
 mod wait;
 
 use std::path::Path;
@@ -73,7 +74,10 @@ pub(super) async fn run(context: &Context, command: &PredictCommand) -> Result<E
         PredictCommand::Limits(args) => limits(context, args),
         PredictCommand::Kill(args) => calendar::kill(context, args),
         PredictCommand::Calendar(args) => calendar::calendar(context, &args.state),
-        PredictCommand::Accuracy(args) => accuracy::run(context, args),
+        PredictCommand::Accuracy(args) => match &args.log {
+            Some(log) => accuracy::run(context, log, args.scatter),
+            None => live::run(context, args).await,
+        },
         PredictCommand::Wait(args) => wait::wait(context, args).await,
         PredictCommand::Width(args) => wait::width(context, args),
     }

@@ -1,16 +1,17 @@
 //! `deskgrid submit`.
 
-use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView};
+use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView, WidthView};
 use common::wire::client::Reply;
 use common::{JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
 use super::job::{counted, limits_in_words, wait_for};
+use super::width::width_in_words;
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Counter, Limits, Predicted, Promise, Submitted};
+use crate::output::json::{Counter, Limits, Predicted, Promise, Submitted, Width};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
@@ -45,8 +46,8 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(Failure { hint, ..failure })
         }
         Err(failure) => Err(failure),
-        Ok(Taken { job: None, document, promise, limits, .. }) => {
-            dry(context, &document, &name, promise.as_ref(), limits.as_ref())
+        Ok(Taken { job: None, document, promise, limits, width, .. }) => {
+            dry(context, &document, &name, (promise.as_ref(), limits.as_ref(), width.as_deref()))
         }
         Ok(Taken { job: Some(job), document, .. }) if args.wait || args.progress => {
             if context.out.mode() == OutputMode::Cli {
@@ -58,13 +59,14 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
             Ok(ended.exit())
         }
-        Ok(Taken { job: Some(job), document, forecast, promise, limits }) => {
+        Ok(Taken { job: Some(job), document, forecast, promise, limits, width }) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
             let finish = forecast
                 .map_or_else(String::new, |f| format!("; to be finished {}", when::relative(f.finish, when::now())));
             let promised = promise.as_ref().map_or_else(String::new, promised);
-            let limits = limits.as_ref().map_or_else(String::new, |view| format!("{}\n", limits_in_words(view)));
-            let text = || format!("job {job}: {name}, {}{again}{finish}{promised}\n{limits}", counted(tasks));
+            let more = more(limits.as_ref(), width.as_deref());
+            let tasks = if width.is_some() { "several ranks".to_owned() } else { counted(tasks) };
+            let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
             context.out.show(&document, text, || vec![job.to_string()])?;
             session.close().await;
             Ok(Exit::Well)
@@ -80,6 +82,7 @@ struct Taken {
     forecast: Option<Forecast>,
     promise: Option<PromiseView>,
     limits: Option<LimitsView>,
+    width: Option<Box<WidthView>>,
 }
 
 async fn submit(
@@ -88,13 +91,14 @@ async fn submit(
     id: RequestId,
     dry_run: bool,
 ) -> Result<Result<Taken, CounterView>, Failure> {
-    let ((job, tasks, again), (predicted, promise, limits)) = match send(session.client(), plan, id, dry_run).await? {
-        Reply::Submitted { job, tasks, again, predicted, promise, limits } => {
-            ((job, tasks, again), (predicted, promise, limits))
-        }
-        Reply::NotPromised(counter) => return Ok(Err(*counter)),
-        other => return Err(link::client::unexpected(Some(&other)).into()),
-    };
+    let ((job, tasks, again), (predicted, promise), (limits, width)) =
+        match send(session.client(), plan, id, dry_run).await? {
+            Reply::Submitted { job, tasks, again, predicted, promise, limits, width } => {
+                ((job, tasks, again), (predicted, promise), (limits, width))
+            }
+            Reply::NotPromised(counter) => return Ok(Err(*counter)),
+            other => return Err(link::client::unexpected(Some(&other)).into()),
+        };
     let document = Submitted {
         job: job.map(|job| job.0),
         tasks,
@@ -105,26 +109,33 @@ async fn submit(
         promise: promise.as_ref().map(Promise::from),
         counter: None,
         limits: limits.as_ref().map(Limits::from),
+        width: width.as_deref().map(Width::from),
         predicted: predicted.as_ref().map(Predicted::from),
         info: None,
     };
-    Ok(Ok(Taken { job, document, forecast: predicted, promise, limits }))
+    Ok(Ok(Taken { job, document, forecast: predicted, promise, limits, width }))
 }
 
 fn dry(
     context: &Context,
     document: &Submitted,
     name: &str,
-    promise: Option<&PromiseView>,
-    limits: Option<&LimitsView>,
+    (promise, limits, width): (Option<&PromiseView>, Option<&LimitsView>, Option<&WidthView>),
 ) -> Result<Exit, Failure> {
     let promised = promise.map_or_else(String::new, |view| {
         format!("; to be finished {}{}", when::relative(view.finish, when::now()), promised(view))
     });
-    let limits = limits.map_or_else(String::new, |view| format!("{}\n", limits_in_words(view)));
-    let text = || format!("dry run: {name} would be submitted with {}{promised}\n{limits}", counted(document.tasks));
+    let more = more(limits, width);
+    let tasks = if width.is_some() { "several ranks".to_owned() } else { counted(document.tasks) };
+    let text = || format!("dry run: {name} would be submitted with {tasks}{promised}\n{more}");
     context.out.show(document, text, Vec::new)?;
     Ok(Exit::Well)
+}
+
+/// Lines about limits and widths, where there is something to say.
+fn more(limits: Option<&LimitsView>, width: Option<&WidthView>) -> String {
+    let width = width.map(|view| width_in_words(view, when::now()));
+    limits.map(limits_in_words).into_iter().chain(width).map(|line| line + "\n").collect()
 }
 
 /// What is said of a promise, behind the time at which the job should be finished.
@@ -170,6 +181,7 @@ fn refused(
         promise: None,
         counter: counter.map(Counter::from),
         limits: None,
+        width: None,
         predicted: None,
         info: None,
     };

@@ -79,6 +79,7 @@ fn describe(task: &TaskView, color: bool) -> String {
         ("disclosed", life.map(|life| when::relative(life.disclosed, now))),
         ("requested", life.and_then(|life| life.requested).map(|at| when::relative(at, now))),
         ("executed", life.and_then(|life| life.executed).map(|at| when::relative(at, now))),
+        ("removed", life.and_then(|life| life.removed).map(|at| when::relative(at, now))),
         ("delivered", life.and_then(|life| life.delivered()).map(|at| when::relative(at, now))),
         ("waited for", life.and_then(|life| life.visible_response()).map(|span| span.to_string())),
     ]);

@@ -289,6 +289,7 @@ mod tests {
             promise: None,
             limits: None,
             starts: None,
+            width: None,
         };
         Report {
             picture: "p.png".into(),

@@ -3,6 +3,7 @@
 //! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
 
 mod promise;
+mod width;
 
 use common::checkpoint::Saved;
 use common::view::{
@@ -13,6 +14,7 @@ use common::{JobId, Time};
 use serde::Serialize;
 
 pub(crate) use promise::{Estimates, Limits, Quality, Standing};
+pub(crate) use width::Width;
 
 use super::when::iso;
 
@@ -43,6 +45,8 @@ pub(crate) struct Job {
     limits: Option<Limits>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     starts: Option<Starts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<Width>,
 }
 
 /// When a waiting job should start: as likely before as after, and between which times with a chance of 80 %.
@@ -93,6 +97,7 @@ impl From<&JobView> for Job {
             promise: view.promise.as_ref().map(Standing::from),
             limits: view.limits.as_ref().map(Limits::from),
             starts: view.starts.as_ref().map(Starts::from),
+            width: view.width.as_ref().map(Width::from),
         }
     }
 }
@@ -169,6 +174,9 @@ pub(crate) struct Submitted {
     /// The limits of its attempts, where they are learned; or why there are none, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// On how many hosts it runs, of a job of several ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<Width>,
     /// When it is expected to be finished.
     #[serde(flatten)]
     pub predicted: Option<Predicted>,
@@ -239,6 +247,7 @@ struct Speculation {
     disclosed: String,
     requested: Option<String>,
     executed: Option<String>,
+    removed: Option<String>,
     delivered: Option<String>,
     visible_response_s: Option<f64>,
 }
@@ -249,6 +258,7 @@ impl From<&SpeculationView> for Speculation {
             disclosed: iso(view.disclosed),
             requested: view.requested.map(iso),
             executed: view.executed.map(iso),
+            removed: view.removed.map(iso),
             delivered: view.delivered().map(iso),
             visible_response_s: view.visible_response().map(common::Span::secs),
         }
@@ -554,6 +564,7 @@ mod tests {
             promise: None,
             limits: None,
             starts: None,
+            width: None,
         }
     }
 
@@ -671,6 +682,7 @@ mod tests {
             promise: None,
             counter: None,
             limits: None,
+            width: None,
             predicted: None,
             info: None,
         };

@@ -132,6 +132,15 @@ pub(crate) enum BuildError {
     /// A rule for jobs that run on several hosts together.
     #[error("{0} decides on how many hosts a job runs, and a job's tasks have one host each")]
     ManyRanks(&'static str),
+    /// A policy without a rule for jobs that run on several hosts together.
+    #[error("{0} does not decide on how many hosts at once a job runs")]
+    OneHost(&'static str),
+    /// What is said of a job's width, without one.
+    #[error("--work and --parallelism are about a job that runs on several hosts at once, and there is no --width")]
+    NoWidth,
+    /// A width together with something that it does not go with.
+    #[error("a job runs on several hosts at once (--width), or has {0}: not both")]
+    WidthWith(&'static str),
     /// Nonsense that only shows in the whole.
     #[error(transparent)]
     Job(#[from] BadJob),
@@ -177,9 +186,12 @@ impl BuildError {
             BuildError::Policy { near: None, .. } => "deskgrid policy list".to_owned(),
             BuildError::PolicyParameter(_) => "deskgrid policy show NAME lists its parameters".to_owned(),
             BuildError::ManyRanks(_) => {
-                "another policy: deskgrid policy list; predict width and reproduce downey show what such rules do"
+                "another policy (deskgrid policy list), or --width for a job that runs on several hosts at once"
                     .to_owned()
             }
+            BuildError::OneHost(_) => "AVG, PRED, BIAS, HEUR or PRICED do: deskgrid policy list".to_owned(),
+            BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
+            BuildError::WidthWith(_) => "leave one of them out".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
             BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),

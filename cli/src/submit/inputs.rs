@@ -56,7 +56,7 @@ impl PlannedInput {
 pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
     let (file, name) = split(given);
     let template: Template = file.parse()?;
-    for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST"] {
+    for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST", "RANK", "WIDTH"] {
         if template.mentions(placeholder) {
             return Err(BuildError::InputPlaceholder { input: given.to_owned(), placeholder });
         }
@@ -115,7 +115,7 @@ fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
 
 fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
     let attempt = AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) };
-    template.expand(&Values { attempt, host: "host", item: tasks.item(index) })
+    template.expand(&Values { attempt, host: "host", item: tasks.item(index), width: None })
 }
 
 /// Whether any of the files may be executed. Each must be a file that can be read.

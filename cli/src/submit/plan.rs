@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
 use common::job::{
-    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, PROMISING_POLICY, Quorum, Rules,
-    SPECULATIVE_POLICY, Work,
+    Capture, CommandSpec, Compare, DEFAULT_MAX_LOSSES, DEFAULT_POLICY, JobSpec, Needs, PROMISING_POLICY, Quorum,
+    RANKS_POLICY, Rules, SPECULATIVE_POLICY, WIDTH_POLICY, Work,
 };
 use common::path::PortablePath;
+use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
-use common::{IdSet, TaskSet};
+use common::{IdSet, Ranks, TaskSet};
 
 use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
-use crate::args::value::{Dur, Limit};
+use crate::args::value::{Dur, Limit, Parallelism, Width};
 use crate::output::when;
 
 /// A job that makes sense, as far as can be said without the master.
@@ -39,7 +40,11 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     } else {
         args.input.iter().map(|given| plan_input(given, &tasks)).collect::<Result<Vec<_>, _>>()?
     };
-    let work = if args.noop { Work::Noop } else { Work::Command(command(args, &tasks)?) };
+    let work = match ranks(args)? {
+        Some(ranks) => Work::Ranks(command(args, &tasks)?, ranks),
+        None if args.noop => Work::Noop,
+        None => Work::Command(command(args, &tasks)?),
+    };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.command));
     let spec = JobSpec { name, tasks, work, rules: rules(args)? };
     let plan = Plan { notes: notes(args, &inputs), disclosed: args.disclose, spec, inputs };
@@ -59,7 +64,7 @@ impl Plan {
     /// The submission, once the content of each file is known.
     pub(crate) fn spec(&self, blob: impl Fn(&Path) -> BlobRef) -> JobSpec {
         let mut spec = self.spec.clone();
-        if let Work::Command(command) = &mut spec.work {
+        if let Some(command) = spec.work.command_mut() {
             command.inputs = self.inputs.iter().map(|input| input.filled(&blob)).collect();
         }
         spec
@@ -69,7 +74,7 @@ impl Plan {
     /// master has not got them.
     pub(crate) fn spec_without_files(&self) -> JobSpec {
         let mut spec = self.spec.clone();
-        if let Work::Command(command) = &mut spec.work {
+        if let Some(command) = spec.work.command_mut() {
             command.stdin = None;
         }
         spec
@@ -86,7 +91,35 @@ impl Plan {
     }
 }
 
+/// On how many hosts at once, if on several.
+fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
+    let Some(width) = args.width else {
+        let stray = args.work.is_some() || args.parallelism.is_some();
+        return if stray { Err(BuildError::NoWidth) } else { Ok(None) };
+    };
+    let others = [
+        (args.noop, "--noop"),
+        (args.array.is_some() || args.each_line.is_some() || args.from_json.is_some(), "a list of tasks"),
+        (args.disclose, "--disclose"),
+        (args.estimate.is_some(), "--estimate"),
+    ];
+    if let Some((_, other)) = others.into_iter().find(|(given, _)| *given) {
+        return Err(BuildError::WidthWith(other));
+    }
+    let (least, most) = match width {
+        Width::Between(least, most) => (least, Some(most)),
+        Width::Auto => (1, None),
+    };
+    let (parallelism, sigma) = args.parallelism.map_or((None, None), |Parallelism(a, sigma)| (Some(a), sigma));
+    Ok(Some(Ranks { least, most, work: args.work.map(Dur::span), parallelism, sigma }))
+}
+
 fn tasks(args: &JobArgs) -> Result<TaskSet, BuildError> {
+    if let Some(width) = args.width {
+        // How many there are in the end is known when they start.
+        let least = if let Width::Between(least, _) = width { least } else { 1 };
+        return Ok(TaskSet { ids: Ranks::tasks(least.min(MAX_RANKS)), items: Vec::new() });
+    }
     let list = match (&args.array, &args.each_line, &args.from_json) {
         (None, None, None) => return Ok(TaskSet { ids: IdSet::from_range(1, 1), items: Vec::new() }),
         (Some(array), None, None) => return Ok(TaskSet { ids: array.0.clone(), items: Vec::new() }),
@@ -147,12 +180,15 @@ fn neutral(text: &str) -> String {
 
 fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     let policy = match &args.policy {
-        Some(given) => policy::known(given)?,
+        Some(given) => policy::known(given, args.width.is_some())?,
+        None if args.width == Some(Width::Auto) => WIDTH_POLICY.to_owned(),
+        None if args.width.is_some() => RANKS_POLICY.to_owned(),
         None if args.deadline.is_some() => PROMISING_POLICY.to_owned(),
         None if args.disclose => SPECULATIVE_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
-    let learned = args.timeout == Some(Limit::Auto) && args.deadline.is_some();
+    let reserved = args.deadline.is_some() || args.width.is_some();
+    let learned = args.timeout == Some(Limit::Auto) && reserved;
     let policy = if learned { policy::with_learned_limits(policy) } else { policy };
     Ok(Rules {
         retries: args.retries.unwrap_or(0),
@@ -161,7 +197,8 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
             Some(Limit::Fixed(limit)) => Some(limit.into()),
             Some(Limit::Auto) | None => None,
         },
-        max_fails: args.max_fails,
+        // A rank that has failed for good leaves the others without it.
+        max_fails: args.max_fails.or(args.width.map(|_| 0)),
         priority: args.priority.unwrap_or(0),
         policy,
         estimate: args.estimate.map(Dur::span),
@@ -179,9 +216,10 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
 /// Why `--timeout auto` sets no limits, if it does not.
 pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
     let learns = || args.policy.as_deref().is_some_and(policy::learns_limits);
-    let none = args.timeout == Some(Limit::Auto) && args.deadline.is_none() && !learns();
+    let reserved = args.deadline.is_some() || args.width.is_some();
+    let none = args.timeout == Some(Limit::Auto) && !reserved && !learns();
     none.then_some(
-        "--timeout auto sets no limits here: they pay only where time is reserved (--deadline); elsewhere a host is given \
+        "--timeout auto sets no limits here: they pay only where time is reserved (--deadline, --width); elsewhere a host is given \
          back when its task ends, and what takes long is copied instead",
     )
 }
@@ -271,7 +309,7 @@ mod tests {
     }
 
     fn command(job: &JobSpec) -> &CommandSpec {
-        let Work::Command(command) = &job.work else { panic!("not a command") };
+        let Some(command) = job.work.command() else { panic!("not a command") };
         command
     }
 
@@ -350,7 +388,7 @@ mod tests {
         let input = &command(&job).inputs[0];
         assert_eq!(input.blob(1), Some(link::content::hash_bytes(b"c d.dat")));
         let attempt = AttemptId { task: TaskId::new(JobId(1), 2), number: 1, incarnation: Incarnation(1) };
-        assert_eq!(input.name.expand(&Values { attempt, host: "h", item: "" }), "in/2.dat");
+        assert_eq!(input.name.expand(&Values { attempt, host: "h", item: "", width: None }), "in/2.dat");
         // Absolute items cannot be names on the worker: the user is told to give one.
         let wrong = desk.wrong(&["--each-line", &list, "--input", "%{ITEM}", "run"]);
         assert!(wrong.contains("it is absolute") && wrong.contains("--input '%{ITEM}:in.dat'"), "{wrong}");

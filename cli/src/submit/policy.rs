@@ -4,11 +4,13 @@ use scheduler::policy::{BadPolicy, Width};
 
 use super::BuildError;
 
-/// The policy as the catalogue writes its name, with the parameters that were given (`NAME:parameter=value`).
-pub(crate) fn known(given: &str) -> Result<String, BuildError> {
+/// The policy as the catalogue writes its name, with the parameters that were given (`NAME:parameter=value`), for a job that
+/// runs on several hosts at once (`wide`) or one that does not.
+pub(crate) fn known(given: &str, wide: bool) -> Result<String, BuildError> {
     let (name, parameters) = given.find(':').map_or((given, ""), |at| given.split_at(at));
     match scheduler::policy::parse(given) {
-        Ok(row) if row.width != Width::Rigid => Err(BuildError::ManyRanks(row.name)),
+        Ok(row) if row.width != Width::Rigid && !wide => Err(BuildError::ManyRanks(row.name)),
+        Ok(row) if row.width == Width::Rigid && wide => Err(BuildError::OneHost(row.name)),
         Ok(row) => Ok(format!("{}{parameters}", row.name)),
         Err(BadPolicy::Unknown(_)) => {
             let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
@@ -45,6 +47,9 @@ mod tests {
 
     #[test]
     fn names_are_written_as_in_the_catalogue_and_keep_their_parameters() {
+        let known = |given: &str| known(given, false);
+        assert_eq!(super::known("priced:price=0.3", true).unwrap(), "PRICED:price=0.3");
+        assert!(matches!(super::known("PRI-CR", true), Err(BuildError::OneHost("PRI-CR"))));
         assert_eq!(known("pri-cr-wait:wait=60").unwrap(), "PRI-CR-WAIT:wait=60");
         assert!(matches!(known("PRI-CR:wait=60"), Err(BuildError::PolicyParameter(_))));
         assert!(matches!(known("pred"), Err(BuildError::ManyRanks("PRED"))));

@@ -14,6 +14,8 @@ pub struct SpeculationView {
     pub requested: Option<Time>,
     /// When it was executed, if it was.
     pub executed: Option<Time>,
+    /// When what it left was removed, if nobody had requested it and it took too much room. A request runs it again.
+    pub removed: Option<Time>,
 }
 
 impl SpeculationView {
@@ -47,6 +49,8 @@ pub struct AccountView {
     pub billed_s: f64,
     /// Processor time spent on those that were not, in seconds.
     pub free_s: f64,
+    /// Bytes that are kept of what was executed and not requested.
+    pub kept_bytes: u64,
     /// What would be billed if everything were, over what was requested.
     pub scaled_if_all_billed: Option<f64>,
     /// The same over what was not yet executed when it was requested.

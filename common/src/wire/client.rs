@@ -12,8 +12,8 @@ use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
-    AccountView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState, JobView,
-    LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided, WaitView,
+    AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState,
+    JobView, LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided, WaitView, WidthView,
 };
 
 /// What a client asks for.
@@ -232,6 +232,8 @@ pub enum Request {
         /// How many.
         hosts: u32,
     },
+    /// How good predictions of waits were. Answered by [`Reply::Accuracy`].
+    Accuracy,
 }
 
 /// A job's spec: in the request where it is short, else as content that was put before.
@@ -275,6 +277,8 @@ pub enum Reply {
         promise: Option<PromiseView>,
         /// The limits of its attempts, where they are learned.
         limits: Option<LimitsView>,
+        /// On how many hosts it runs, of a job of several ranks.
+        width: Option<Box<WidthView>>,
     },
     /// Some of the jobs; more may follow.
     Jobs(Vec<JobView>),
@@ -308,6 +312,8 @@ pub enum Reply {
     Accounts(Vec<AccountView>),
     /// To `HostsWait`.
     HostsWait(WaitView),
+    /// To `Accuracy`.
+    Accuracy(AccuracyView),
 }
 
 /// How people may name a host: its name, or `host-N`.

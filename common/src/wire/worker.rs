@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Refusal, Versions};
-use crate::attempt::{Completion, Held};
+use crate::attempt::{Completion, Held, Spent};
 use crate::availability::Stretch;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
@@ -17,6 +17,11 @@ use crate::time::Span;
 pub const RECORDS_SINCE: u16 = 2;
 /// The version since which workers say which run of theirs is speaking.
 pub const INSTANCE_SINCE: u16 = 3;
+/// The version since which workers hold attempts back until all of a job can start.
+pub const TOGETHER_SINCE: u16 = 4;
+/// The version since which workers freeze attempts for others, save states before they end them, and say what attempts took
+/// that they gave back.
+pub const HOLDS_SINCE: u16 = 4;
 /// The most stretches in a message.
 pub const MAX_STRETCHES: usize = 1_000;
 
@@ -78,6 +83,8 @@ pub enum ToMaster {
     /// taken its place shows that two workers use one identity. Comes after the welcome; from version
     /// [`INSTANCE_SINCE`] on.
     Instance(Uuid),
+    /// What an attempt took that was given back after it had been started. From version [`HOLDS_SINCE`] on.
+    Spent(Spent),
 }
 
 /// A completion on its way.
@@ -131,6 +138,25 @@ pub enum ToWorker {
     Kept {
         /// The worker's number.
         last: u64,
+    },
+    /// Work that is to be made ready and then to wait for [`ToWorker::Begin`]; from version [`TOGETHER_SINCE`] on.
+    AssignTogether(Vec<Assignment>),
+    /// What waits for it may start.
+    Begin(Vec<AttemptId>),
+    /// Freeze these attempts, whose slots are for others, or let them go on. Only to workers of version [`HOLDS_SINCE`] on.
+    Hold {
+        /// Which.
+        attempts: Vec<AttemptId>,
+        /// Whether they are to stand still.
+        frozen: bool,
+    },
+    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from there. Only to workers of
+    /// version [`HOLDS_SINCE`] on.
+    Yield {
+        /// Which.
+        attempts: Vec<AttemptId>,
+        /// In words.
+        why: String,
     },
 }
 

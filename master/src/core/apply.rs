@@ -1,8 +1,8 @@
 //! What each effect of the scheduler means for the store and for the hosts.
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Spent};
 use common::view::{AttemptState, JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, JobId, Span};
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
 use scheduler::effect::{CancelReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::{Effect, Event};
 
@@ -23,7 +23,8 @@ fn end_state(why: &EndReason) -> AttemptState {
         | EndReason::Cancelled(_)
         | EndReason::Returned
         | EndReason::Policed { .. }
-        | EndReason::Preempted { .. } => AttemptState::Killed,
+        | EndReason::Preempted { .. }
+        | EndReason::Disbanded => AttemptState::Killed,
     }
 }
 
@@ -40,7 +41,14 @@ impl Core {
             Effect::Start { host, attempt, limit, report_every, why } => {
                 return self.on_start(host, attempt, (limit, report_every), &why);
             }
-            Effect::Stop { host, attempt, why } => self.mail(host).stop.push((attempt, why.to_string())),
+            Effect::Formed { job, ranks, free } => return self.on_formed(job, ranks, free),
+            Effect::Begin { host, attempt } => self.mail(host).begin.push(attempt),
+            Effect::Foretold { job, hosts, wait, low, high } => {
+                return self.on_foretold(job, hosts, (wait, low, high));
+            }
+            Effect::Stop { host, attempt, why } => self.tell_to_stop(host, attempt, &why),
+            Effect::Freeze { host, attempt, by } => return self.on_freeze(host, attempt, by),
+            Effect::Thaw { host, attempt } => self.mail(host).hold.push((attempt, false)),
             Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
             Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
             Effect::Acknowledge { host, attempt, verdict } => return self.on_acknowledge(host, attempt, verdict),
@@ -60,6 +68,23 @@ impl Core {
         Ok(())
     }
 
+    /// Whose task goes on from its state has it saved first, by a worker that can.
+    fn tell_to_stop(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
+        let kept = matches!(why, EndReason::Preempted { kept: true, .. }) && self.holds(host);
+        let mail = self.mail(host);
+        let told = (attempt, why.to_string());
+        if kept { mail.give_way.push(told) } else { mail.stop.push(told) }
+    }
+
+    /// An attempt stands still, so that another task has its slot.
+    fn on_freeze(&mut self, host: HostId, attempt: AttemptId, by: Option<TaskId>) -> Result<(), StoreError> {
+        self.mail(host).hold.push((attempt, true));
+        let Some(by) = by else { return Ok(()) };
+        tracing::info!(%attempt, %host, %by, "frozen to make room");
+        self.changed.0 = true;
+        self.store.attempt_frozen(attempt, &format!("frozen, and so made room for task {by}"))
+    }
+
     fn on_start(
         &mut self,
         host: HostId,
@@ -76,12 +101,16 @@ impl Core {
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return Ok(()) };
         let first = job.on_start(self.now);
+        if first && job.foretold {
+            self.store.came(attempt.task.job, 0, self.now)?;
+        }
         let from = if job.spec.rules.checkpoint { self.store.checkpoint(attempt.task)? } else { None };
         if let Some(saved) = &from {
             self.store.starts_from(attempt, saved)?;
         }
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
         match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
+            Ok(assignment) if job.spec.work.ranks().is_some() => self.mail(host).together.push(assignment),
             Ok(assignment) => self.mail(host).assign.push(assignment),
             // Only a name that depends on the host or the attempt can come this far; the task fails and says why.
             Err(bad) => self.follow.push(Event::AttemptEnded {
@@ -124,10 +153,14 @@ impl Core {
                 let ended_by_itself = EndReason::Delivered(completion.outcome.clone());
                 let (state, why) = (self.state_after(attempt, &ended_by_itself), &completion.outcome);
                 self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
-                self.store.attempt_result(&completion, ended)?;
+                self.keep_result(&completion, ended)?;
                 if why.success() {
                     self.count_host(host, 1, 0)?;
                 }
+            } else {
+                // What it left is of no use. What it took was taken all the same.
+                let spent = Spent::of(&completion);
+                self.store.attempt_spent(host, &spent, ended)?;
             }
             self.mail(host).acknowledge.push(attempt);
         }
@@ -171,6 +204,9 @@ impl Core {
         tracing::info!(%job, %state, "settled");
         metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
+        if self.jobs.get(&job).is_some_and(|job| job.foretold || job.spec.work.ranks().is_some()) {
+            self.store.never_came(job)?;
+        }
         self.leaving.push(job);
         self.undecided.retain(|attempt, _| attempt.task.job != job);
         (self.changed.0, self.settled.0) = (true, true);

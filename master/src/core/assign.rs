@@ -20,8 +20,8 @@ pub(super) fn assignment(
 ) -> Result<Assignment, BadPath> {
     let work = match &spec.work {
         Work::Noop => Errand::Noop,
-        Work::Command(command) => {
-            let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index) };
+        Work::Command(command) | Work::Ranks(command, _) => {
+            let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index), width: spec.width() };
             let position = spec.tasks.ids.rank(attempt.task.index);
             let checkpoint = command.checkpoint.map(|every| Checkpointing { every, from });
             let Needs { confinement, network } = spec.rules.needs;

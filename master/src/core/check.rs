@@ -1,8 +1,9 @@
 //! Whether a submission makes sense: everything that can be known of it before the core sees it.
 
-use common::job::{JobSpec, Work};
+use common::job::JobSpec;
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, Incarnation, JobId, TaskId};
+use scheduler::policy::Width;
 
 use super::assign::assignment;
 use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
@@ -14,9 +15,14 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
-    scheduler::policy::parse(&spec.rules.policy)
+    let policy = scheduler::policy::parse(&spec.rules.policy)
         .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
-    let Work::Command(command) = &spec.work else { return Ok(()) };
+    if spec.work.ranks().is_some() == (policy.width == Width::Rigid) {
+        let what = format!("the policy {} and the job's width do not go together", policy.name);
+        let hint = "jobs with a width have a policy that decides on widths (AVG, PRED, BIAS, HEUR, PRICED), and others have not";
+        return Err(invalid(what, hint));
+    }
+    let Some(command) = spec.work.command() else { return Ok(()) };
     let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
     for index in spec.tasks.ids.iter().take(alike) {

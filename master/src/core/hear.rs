@@ -68,6 +68,10 @@ impl Core {
             ToMaster::Owner(owner) => self.on_event(host, session, Event::OwnerChanged { host, owner }),
             ToMaster::Leaving => self.on_event(host, session, Event::HostLeft { host }),
             ToMaster::Recorded { last, stretches } => self.on_recorded(host, session, last, &stretches),
+            ToMaster::Spent(spent) if self.is_current(host, session) => {
+                self.store.attempt_spent(host, &spent, self.now)
+            }
+            ToMaster::Spent(_) => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
         }
     }

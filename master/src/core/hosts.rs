@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use common::attempt::Held;
-use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
+use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
-use common::wire::worker::{Delivery, ToWorker};
+use common::wire::worker::{Delivery, HOLDS_SINCE, TOGETHER_SINCE, ToWorker};
 use common::wire::{Refusal, RefusalCode};
 use common::{HostId, Span, Time};
 use scheduler::Event;
@@ -40,6 +40,8 @@ pub(super) struct Host {
     revoked: bool,
     /// Which runs of its worker were there.
     runs: Runs,
+    /// The version that its worker speaks; 0 while it has not said so.
+    version: u16,
 }
 
 /// The runs of a host's worker, as each names itself.
@@ -51,6 +53,8 @@ struct Runs {
     before: VecDeque<Uuid>,
 }
 
+/// The memory that there must be for each attempt, running or frozen, before another is frozen.
+const FROZEN_MIB: u64 = 512;
 /// So many earlier runs of a worker are remembered.
 const RUNS: usize = 32;
 
@@ -96,9 +100,15 @@ impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
         let (revoked, runs, owner, party) = (false, Runs::default(), None, None);
-        let (draining, known, finished, lost) = (false, now, 0, 0);
-        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs }
+        let (draining, known, finished, lost, version) = (false, now, 0, 0, 0);
+        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs, version }
     }
+}
+
+/// How many attempts a host can hold frozen: so many for each slot, if its memory has room for them.
+fn holds_frozen(facts: &HostFacts, per_slot: u32) -> u32 {
+    let rooms = u32::try_from(facts.memory_mib / FROZEN_MIB).unwrap_or(u32::MAX);
+    facts.slots.saturating_mul(per_slot).min(rooms.saturating_sub(facts.slots))
 }
 
 impl Core {
@@ -131,7 +141,9 @@ impl Core {
         }
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
-        let (slots, speed, offers) = (facts.slots, facts.speed, facts.offers());
+        let (slots, speed) = (facts.slots, facts.speed);
+        let frozen = if version >= HOLDS_SINCE { holds_frozen(&facts, self.frozen_per_slot) } else { 0 };
+        let offers = Offers { together: version >= TOGETHER_SINCE, frozen, ..facts.offers() };
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
@@ -140,7 +152,7 @@ impl Core {
             tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
         }
         host.facts = Some(HostFacts { name: name.clone(), ..facts });
-        (host.heard, host.cpu) = (Some(now), Some(status.cpu));
+        (host.heard, host.cpu, host.version) = (Some(now), Some(status.cpu), version);
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
@@ -152,6 +164,11 @@ impl Core {
         let welcome = ToWorker::Welcome { version, host: id, name, incarnation, heartbeat, abandon };
         self.mail(id).welcome = Some(welcome);
         Ok(())
+    }
+
+    /// Whether the host's worker freezes attempts for others, and saves states before it ends them.
+    pub(super) fn holds(&self, id: HostId) -> bool {
+        self.hosts.get(&id).is_some_and(|host| host.version >= HOLDS_SINCE)
     }
 
     /// A run of a host's worker says which one it is. Gives the answer to one that another has replaced before.
@@ -240,11 +257,12 @@ impl Core {
         }
         let Delivery { completion, ago } = delivery;
         let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
+        let whose = self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
         self.step(Event::AttemptEnded { host, attempt, outcome, ran })?;
         self.delivered = None;
-        Ok(())
+        whose.map_or(Ok(()), |user| self.tell_share_of(&user))
     }
 
     fn note_heard(&mut self, id: HostId) {

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 use common::attempt::Phase;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
-use common::job::Work;
+use common::job::CommandSpec;
 use common::view::{
-    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView, TaskCounts, TaskState,
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView, TaskCounts,
+    TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
@@ -24,7 +25,9 @@ use crate::store::{JobRow, NewJob, Promised, Requested, StoreError};
 pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
     pub(super) reason: Option<String>,
-    user: String,
+    pub(super) user: String,
+    /// Whether it was only disclosed at first.
+    pub(super) disclosed: bool,
     /// Bytes of its spec.
     bytes: u64,
     submitted: Time,
@@ -32,6 +35,8 @@ pub(super) struct Job {
     predicted_makespan: Option<Span>,
     /// What it was promised, if anything.
     pub(super) promised: Option<Promised>,
+    /// Whether it may be kept when it was to start.
+    pub(super) foretold: bool,
 }
 
 /// The answer to a submission.
@@ -46,6 +51,8 @@ pub(crate) struct Submitted {
     pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
     /// The limits of its attempts, where they are learned.
     pub(crate) limits: Option<LimitsView>,
+    /// On how many hosts it runs, of a job of several ranks.
+    pub(crate) width: Option<WidthView>,
 }
 
 /// A submission that was not taken.
@@ -63,7 +70,7 @@ pub(crate) struct LiveJob {
 pub(crate) struct LiveAttempt {
     /// Its state.
     pub(crate) state: AttemptState,
-    /// Why it is suspended, if it is.
+    /// Why it is suspended, if it is; or what it waits for.
     pub(crate) reason: Option<String>,
     /// Since when it has been suspended, if it is.
     pub(crate) suspended_since: Option<Time>,
@@ -84,22 +91,23 @@ impl Job {
 
 /// What of a job concerns the scheduler.
 fn bag(spec: &JobSpec, user: &str, submitted: Time, disclosed: bool) -> Bag {
-    let program = match &spec.work {
-        Work::Noop => "noop",
-        Work::Command(command) => command.argv.first().map_or("", |program| program.as_str()),
-    };
-    let estimator = Estimator { user: user.to_owned(), program: program.to_owned() };
+    let first = |command: &CommandSpec| command.argv.first().map_or("", |program| program.as_str()).to_owned();
+    let program = spec.work.command().map_or_else(|| "noop".to_owned(), first);
+    let estimator = Estimator { user: user.to_owned(), program };
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
     let terms = Terms { deadline, estimates: Vec::new(), estimator };
-    Bag { tasks: spec.tasks.ids.clone(), rules: spec.rules.clone(), terms, disclosed }
+    let (tasks, ranks) = (spec.tasks.ids.clone(), spec.work.ranks().copied());
+    Bag { tasks, rules: spec.rules.clone(), terms, disclosed, ranks }
 }
 
 fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
+        Phase::Ready => (AttemptState::Staging, Some("ready, and waits for the other ranks".to_owned())),
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
+        Phase::Held => (AttemptState::Suspended, Some("another task goes first".to_owned())),
     };
     let suspended = live.suspended + live.suspended_since.map_or(Span::ZERO, |since| now.since(since));
     LiveAttempt { state, reason, suspended_since: live.suspended_since, ran: live.ran, suspended }
@@ -131,6 +139,7 @@ impl Core {
                     predicted: self.forecast(job),
                     promise: Ok(None),
                     limits: self.limits(job),
+                    width: self.width(job),
                 })
             } else {
                 let what = format!("request {request} was used for job {job}, which is another submission");
@@ -147,9 +156,9 @@ impl Core {
             return Ok(Err(refusal));
         }
         let bag = bag(&spec, user, self.now, disclosed);
-        let (promise, limits) = (self.promise(&bag), self.limits_of(&bag));
+        let (promise, limits, width) = (self.promise(&bag), self.limits_of(&bag), self.width_of(&bag));
         if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits }));
+            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits, width }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
@@ -158,11 +167,14 @@ impl Core {
         if disclosed {
             self.store.disclose(job, self.now)?;
         }
-        self.enter(job, Job::new(spec, user.to_owned(), body.len() as u64, self.now));
+        let entry = Job { disclosed, ..Job::new(spec, user.to_owned(), body.len() as u64, self.now) };
+        self.enter(job, entry);
         self.step(Event::JobSubmitted { job, bag })?;
+        self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted: self.forecast(job), promise, limits }))
+        let (predicted, width) = (self.forecast(job), self.width(job).or(width));
+        Ok(Ok(Submitted { job: Some(job), again: false, predicted, promise, limits, width }))
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.
@@ -201,7 +213,7 @@ impl Core {
 
     /// The content of an input that is not here, if there is any.
     fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
-        let Work::Command(command) = &spec.work else { return None };
+        let command = spec.work.command()?;
         let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
         Some(Refusal::new(
             RefusalCode::Conflict,
@@ -217,6 +229,7 @@ impl Core {
             self.restore_host(host)?;
         }
         self.tell_standings()?;
+        self.tell_shares()?;
         for restored in self.store.restore_jobs()? {
             let (job, reason) = (restored.view.job, restored.view.reason.clone());
             self.bring_back(restored)?;
@@ -227,7 +240,7 @@ impl Core {
         Ok(())
     }
 
-    fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
+    pub(super) fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
         let disclosed = self.store.disclosure(job)?.is_some();
@@ -239,6 +252,8 @@ impl Core {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
             promised: restored.promised,
+            foretold: true,
+            disclosed,
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
@@ -281,8 +296,11 @@ impl Core {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
+        let kept = self.store.kept_of(job)?;
+        let whose = if kept > 0 { self.store.job(job)?.map(|(view, ..)| view.user) } else { None };
         self.store.forget_job(job)?;
         self.changed.0 = true;
+        whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
         Ok(true)
     }
 
@@ -317,6 +335,7 @@ impl Core {
             view.predicted = self.forecast(view.job);
             view.promise = self.promise_status(view.job);
             view.limits = self.limits(view.job);
+            view.width = self.width(view.job);
         }
         if forecasts > 0 {
             self.say_starts(views.iter_mut());
@@ -363,13 +382,14 @@ impl Core {
             promise: None,
             limits: None,
             starts: None,
+            width: None,
         })
     }
 
     /// The present state of a job's tasks; none of a settled job.
     pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
-        let states = [TaskState::Waiting, TaskState::Running, TaskState::Suspended];
+        let states = [TaskState::Disclosed, TaskState::Waiting, TaskState::Running, TaskState::Suspended];
         let states =
             states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
         let now = self.now;
@@ -381,7 +401,8 @@ impl Core {
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let (promise, limits) = (self.promise_status(job), self.limits(job));
-        let view = JobView { predicted: self.forecast(job), starts: self.starts(job), promise, limits, ..view };
+        let (predicted, starts, width) = (self.forecast(job), self.starts(job), self.width(job));
+        let view = JobView { predicted, starts, promise, limits, width, ..view };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
         Some(ExplainView {
@@ -492,6 +513,7 @@ impl Core {
 impl Job {
     fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
         let (reason, started, predicted_makespan, promised) = (None, None, None, None);
-        Self { spec: Arc::new(spec), reason, user, bytes, submitted, started, predicted_makespan, promised }
+        let (disclosed, foretold, spec) = (false, false, Arc::new(spec));
+        Self { spec, reason, user, disclosed, bytes, submitted, started, predicted_makespan, promised, foretold }
     }
 }

@@ -14,8 +14,16 @@ pub(crate) struct HostMail {
     pub(crate) welcome: Option<ToWorker>,
     /// New attempts.
     pub(crate) assign: Vec<Assignment>,
+    /// New attempts that start together with others elsewhere.
+    pub(crate) together: Vec<Assignment>,
+    /// Those of them that may start.
+    pub(crate) begin: Vec<AttemptId>,
     /// Attempts to be ended, with why.
     pub(crate) stop: Vec<(AttemptId, String)>,
+    /// Attempts to be ended, their states saved, with why.
+    pub(crate) give_way: Vec<(AttemptId, String)>,
+    /// Attempts to be frozen, or to go on, in this order.
+    pub(crate) hold: Vec<(AttemptId, bool)>,
     /// Completions that are durable.
     pub(crate) acknowledge: Vec<AttemptId>,
     /// Held attempts that are of no use.
@@ -66,26 +74,45 @@ impl HostMail {
                 _ => messages.push(ToWorker::Stop { attempts: vec![id], why }),
             }
         }
+        messages.extend(self.give_way.into_iter().map(|(id, why)| ToWorker::Yield { attempts: vec![id], why }));
+        for (id, held) in self.hold {
+            match messages.last_mut() {
+                Some(ToWorker::Hold { attempts, frozen }) if *frozen == held && attempts.len() < FULL / ID_BYTES => {
+                    attempts.push(id);
+                }
+                _ => messages.push(ToWorker::Hold { attempts: vec![id], frozen: held }),
+            }
+        }
         if self.beat || !self.abandon.is_empty() {
             let mut chunks = self.abandon.chunks(FULL / ID_BYTES);
             messages.push(ToWorker::Beat { abandon: chunks.next().unwrap_or_default().to_vec() });
             messages.extend(chunks.map(|ids| ToWorker::Beat { abandon: ids.to_vec() }));
         }
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        for assignment in self.assign {
-            bytes += assignment_bytes(&assignment);
-            batch.push(assignment);
-            if bytes >= FULL {
-                messages.push(ToWorker::Assign(std::mem::take(&mut batch)));
-                bytes = 0;
-            }
-        }
-        if !batch.is_empty() {
-            messages.push(ToWorker::Assign(batch));
-        }
+        messages.extend(batches(self.assign).into_iter().map(ToWorker::Assign));
+        messages.extend(batches(self.together).into_iter().map(ToWorker::AssignTogether));
+        messages.extend(self.begin.chunks(FULL / ID_BYTES).map(|ids| ToWorker::Begin(ids.to_vec())));
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages
     }
+}
+
+/// Assignments in portions that fit a message.
+fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
+    let (mut batches, mut bytes) = (Vec::<Vec<Assignment>>::new(), 0);
+    for assignment in assignments {
+        let more = assignment_bytes(&assignment);
+        match batches.last_mut() {
+            Some(batch) if bytes < FULL => {
+                bytes += more;
+                batch.push(assignment);
+            }
+            _ => {
+                bytes = more;
+                batches.push(vec![assignment]);
+            }
+        }
+    }
+    batches
 }
 
 /// So many messages may wait for a worker that does not read them.

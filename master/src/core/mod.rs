@@ -11,6 +11,7 @@ mod experience;
 mod hear;
 mod hosts;
 mod jobs;
+mod kept;
 mod mail;
 mod peers;
 mod promises;
@@ -18,6 +19,7 @@ mod record;
 mod retention;
 mod speculation;
 mod starts;
+mod together;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -45,7 +47,7 @@ pub(crate) use check::check_spec;
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, SessionId};
-pub(crate) use jobs::LiveJob;
+pub(crate) use jobs::{LiveJob, Submitted};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;
 
@@ -92,6 +94,8 @@ pub(crate) struct Core {
     delivered: Option<(Completion, Time)>,
     /// Events that follow from effects, stepped before anything else.
     follow: Vec<Event>,
+    /// When the start of a job was last predicted to be compared with what comes.
+    foretold: Time,
     /// Jobs settled by the present event; they leave memory when it is done.
     leaving: Vec<JobId>,
     effects: Vec<Effect>,
@@ -100,6 +104,10 @@ pub(crate) struct Core {
     availability: availability::Retention,
     limits: Limits,
     jobs_kept: retention::JobRetention,
+    /// What was executed and not requested.
+    shelf: kept::Shelf,
+    /// How many attempts a host holds frozen for each of its slots, at most.
+    frozen_per_slot: u32,
     /// Results that are to be compared beside the core.
     compare: UnboundedSender<Comparison>,
     /// Results that wait for a program of the user's, with those that were there before.
@@ -211,6 +219,7 @@ impl Core {
         };
         let recorder = config.record.as_ref().map(open).transpose()?;
         let Around { blobs, room, compare } = around;
+        let shelf = kept::Shelf::of(&config.limits, store.kept_by_user()?);
         let mut core = Core {
             now,
             laws,
@@ -226,6 +235,7 @@ impl Core {
             answers: Vec::new(),
             delivered: None,
             follow: Vec::new(),
+            foretold: Time::default(),
             leaving: Vec::new(),
             effects: Vec::new(),
             recorder,
@@ -233,6 +243,8 @@ impl Core {
             availability: availability::Retention::of(config),
             limits: config.limits.clone(),
             jobs_kept: retention::JobRetention::of(config),
+            shelf,
+            frozen_per_slot: config.frozen_per_slot,
             compare,
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),

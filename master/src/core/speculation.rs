@@ -31,12 +31,19 @@ impl Core {
             return Ok(0);
         }
         self.store.request(job, &new, self.now)?;
-        let count = new.len();
+        let (count, kept) = (new.len(), self.store.release(job, &new)?);
+        if kept > 0
+            && let Some(user) = self.store.job(job)?.map(|(view, ..)| view.user)
+        {
+            self.unshelve(&user, kept)?;
+        }
         // A job that is settled has left the scheduler: its results are there, and there is nothing to run.
         if self.scheduler.job_state(job).is_some() {
-            self.step(Event::TasksRequested { job, tasks: Some(new) })?;
+            self.step(Event::TasksRequested { job, tasks: Some(new.clone()) })?;
         }
+        self.run_removed_again(job, &new)?;
         self.changed.0 = true;
+        self.experience_gained();
         Ok(count)
     }
 
@@ -44,6 +51,7 @@ impl Core {
     pub(crate) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else { return Ok(0) };
         self.step(Event::UnrequestedCancelled { job })?;
+        self.experience_gained();
         // A job that is settled by this has left the scheduler: then everything that was open is cancelled.
         let after = self.scheduler.job_counts(job);
         Ok(after.map_or(before.total - before.settled(), |after| after.cancelled - before.cancelled))

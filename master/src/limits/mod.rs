@@ -39,6 +39,11 @@ pub struct Limits {
     pub open_spec_bytes_per_user: u64,
     /// Bytes that the spec of one job takes.
     pub spec_bytes: u64,
+    /// Bytes that may be kept of what was executed and nobody has requested: of all users together. The oldest is removed
+    /// first.
+    pub unrequested_bytes: u64,
+    /// The same, of one user.
+    pub unrequested_bytes_per_user: u64,
 }
 
 impl Default for Limits {
@@ -51,6 +56,8 @@ impl Default for Limits {
             open_jobs_per_user: 10_000,
             open_spec_bytes_per_user: 512 << 20,
             spec_bytes: 128 << 20,
+            unrequested_bytes: 16 << 30,
+            unrequested_bytes_per_user: 4 << 30,
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::views::{self, Listing};
-use crate::core::{Core, Judged, Stopped, check_spec};
+use crate::core::{Core, Judged, Stopped, Submitted, check_spec};
 use crate::limits::Turn;
 use crate::run::State;
 use crate::store::{Peer, StoreError};
@@ -40,6 +40,8 @@ const TURNS: u32 = 4;
 const JOBS_A_TURN: u32 = 100;
 /// Looking up so many numbers of jobs costs as much as a request.
 const NUMBERS: u64 = 1_000;
+/// So many ranges of numbers are looked up one by one; for more, all of a user's jobs are.
+const RANGES: usize = 100;
 /// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over the jobs ahead of it.
 const FORECASTS: usize = 32;
 
@@ -205,9 +207,12 @@ impl Asker {
             .core(move |core| core.submit(id, &user, spec, (disclosed, dry_run)))
             .await?
             .map_err(NoAnswer::Refused)?;
-        let (job, again, predicted, limits) = (submitted.job, submitted.again, submitted.predicted, submitted.limits);
-        Ok(match submitted.promise {
-            Ok(promise) => Reply::Submitted { job, tasks, again, predicted, promise, limits },
+        let Submitted { job, again, predicted, promise, limits, width } = submitted;
+        Ok(match promise {
+            Ok(promise) => {
+                let width = width.map(Box::new);
+                Reply::Submitted { job, tasks, again, predicted, promise, limits, width }
+            }
             Err(counter) => Reply::NotPromised(counter),
         })
     }
@@ -238,8 +243,12 @@ impl Asker {
     }
 
     async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
-        let user = self.only_own();
-        let there = self.read(move |reader| reader.job_ids(user.as_deref(), shared)).await?;
+        let (user, named) = (self.only_own(), jobs.clone());
+        let there = self.read(move |reader| match named {
+            Selector::Ids(ids) if ids.ranges().count() <= RANGES => reader.job_ids_of(&ids, user.as_deref(), shared),
+            _ => reader.job_ids(user.as_deref(), shared),
+        });
+        let there = there.await?;
         for _ in 0..there.len() / NUMBERS {
             self.pace().await;
         }
@@ -269,7 +278,8 @@ impl Asker {
     /// Why a job is not one of the client's: it is shared with the client, or there is none, as far as the client can tell.
     async fn not_ones_own(&self, job: JobId) -> Result<NoAnswer, NoAnswer> {
         let user = self.only_own();
-        let visible = self.read(move |reader| reader.job_ids(user.as_deref(), true)).await?.contains(job.0);
+        let this = IdSet::from_range(job.0, job.0);
+        let visible = !self.read(move |reader| reader.job_ids_of(&this, user.as_deref(), true)).await?.is_empty();
         if !visible && self.read(move |reader| reader.job(job)).await?.is_none() {
             return Ok(no_job(job));
         }
@@ -285,7 +295,7 @@ impl Asker {
         self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
     }
 
-    async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
+    pub(super) async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
         self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0))).await.map(drop)
     }
 
@@ -303,7 +313,7 @@ impl Asker {
                     None => None,
                     Some(user) => {
                         let of = user.clone();
-                        Some((user, self.read(move |reader| reader.job_ids(Some(&of), true)).await?))
+                        Some((user, self.read(move |reader| reader.shared_with(&of)).await?))
                     }
                 };
                 self.core(move |core| Ok(core.open_ids(visible.as_ref()))).await?
@@ -417,6 +427,10 @@ impl Asker {
     pub(super) async fn retry(&self, job: JobId, tasks: Selector, only_failed: bool) -> Result<Reply, NoAnswer> {
         self.pick_own_one(job).await?;
         let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
+        if spec.work.ranks().is_some() {
+            let what = format!("no rank of job {job} is of use without the others: they cannot be tried again alone");
+            return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
+        }
         let tasks = tasks.pick(&spec.tasks.ids);
         let count = self.core(move |core| core.retry(job, &tasks, only_failed)).await?;
         Ok(Reply::Changed(vec![(job, count)]))
@@ -462,15 +476,20 @@ impl Asker {
         Ok(Reply::Explained(Box::new(ExplainView { job, waiting, hosts, duplicates })))
     }
 
-    /// How good estimates were: the client's own, or for an admin those of this user or of all.
-    pub(super) async fn estimates(&self, user: Option<String>) -> Result<Vec<EstimatesView>, NoAnswer> {
-        let user = match (self.only_own(), user) {
+    /// Whose account is looked at: the client's own, or for an admin this user's or, where none is named, everybody's.
+    pub(super) fn account_of(&self, user: Option<String>) -> Result<Option<String>, NoAnswer> {
+        match (self.only_own(), user) {
             (Some(own), Some(other)) if own != other => {
                 self.only_admins("looking at another user's account")?;
-                Some(other)
+                Ok(Some(other))
             }
-            (own, wanted) => wanted.or(own),
-        };
+            (own, wanted) => Ok(wanted.or(own)),
+        }
+    }
+
+    /// How good estimates were: the client's own, or for an admin those of this user or of all.
+    pub(super) async fn estimates(&self, user: Option<String>) -> Result<Vec<EstimatesView>, NoAnswer> {
+        let user = self.account_of(user)?;
         self.core(move |core| Ok(core.estimates(user.as_deref()))).await
     }
 

@@ -97,6 +97,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
+        Request::Accuracy => push(tx, &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?))?,
         Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
         Request::Hosts { names } => {
             for chunk in asker.hosts(names).await?.chunks(CHUNK) {

@@ -1,9 +1,9 @@
 //! What a client asks of disclosed jobs, and about accounts. What is not here: what the core and the store make of it.
 
+use common::JobId;
 use common::selector::Selector;
 use common::view::{AccountView, SpreadView};
 use common::wire::client::Reply;
-use common::{IdSet, JobId};
 use scheduler::ledger::{Account, Distribution};
 
 use super::answers::{Asker, NoAnswer, no_job};
@@ -11,7 +11,7 @@ use super::answers::{Asker, NoAnswer, no_job};
 impl Asker {
     /// Somebody waits for these tasks from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
-        self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0))).await?;
+        self.pick_own_one(job).await?;
         let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
         let tasks = tasks.pick(&spec.tasks.ids);
         let count = self.core(move |core| core.request(job, &tasks)).await?;
@@ -21,28 +21,28 @@ impl Asker {
     /// Drops what was not requested.
     pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
+        let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
         for job in picked.iter().map(JobId) {
-            changed.push((job, self.core(move |core| core.drop_unrequested(job)).await?));
+            // Where everything is settled there is nothing to drop.
+            let count = match open.contains(job.0) {
+                true => self.core(move |core| core.drop_unrequested(job)).await?,
+                false => 0,
+            };
+            changed.push((job, count));
         }
         Ok(Reply::Changed(changed))
     }
 
     /// What was spent on the client's tasks, or as an admin on somebody's or everybody's.
     pub(super) async fn accounts(&self, user: Option<String>, jobs: bool) -> Result<Vec<AccountView>, NoAnswer> {
-        let user = match (self.only_own(), user) {
-            (Some(own), Some(other)) if own != other => {
-                self.only_admins("looking at another user's account")?;
-                Some(other)
-            }
-            (own, wanted) => wanted.or(own),
-        };
+        let user = self.account_of(user)?;
         let accounts = self.read(move |reader| reader.accounts(user.as_deref(), jobs)).await?;
-        Ok(accounts.into_iter().map(|(user, job, account)| view(user, job, &account)).collect())
+        Ok(accounts.into_iter().map(|(user, job, spent)| view(user, job, &spent)).collect())
     }
 }
 
-fn view(user: String, job: Option<JobId>, account: &Account) -> AccountView {
+fn view(user: String, job: Option<JobId>, (account, kept_bytes): &(Account, u64)) -> AccountView {
     AccountView {
         user,
         job,
@@ -52,6 +52,7 @@ fn view(user: String, job: Option<JobId>, account: &Account) -> AccountView {
         used_s: account.used_s,
         billed_s: account.billed_s,
         free_s: account.free_s(),
+        kept_bytes: *kept_bytes,
         scaled_if_all_billed: account.scaled_if_all_billed(),
         scaled_by_waited_for: account.scaled_by_waited_for(),
         response_s: spread(&account.response),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::job::{Capture, CommandSpec, JobSpec, Work};
+use common::job::{Capture, CommandSpec, JobSpec};
 use common::template::{Template, Values};
 use common::view::{AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView};
 use common::{Content, HostId, IdSet, JobId, TaskId};
@@ -81,11 +81,17 @@ impl Listing {
             let rows = attempts.remove(&index).unwrap_or_default();
             let item = (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
             let done = rows.iter().find(|row| row.view.state == AttemptState::Finished && row.counts);
-            let executed = done.and_then(|row| row.view.finished);
+            let (executed, removed) = (done.and_then(|row| row.view.finished), done.and_then(|row| row.removed));
             let speculation = self.disclosure.as_ref().map(|disclosure| SpeculationView {
                 disclosed: disclosure.at,
                 requested: disclosure.requested(index),
                 executed,
+                removed,
+            });
+            let reason = reason.or_else(|| {
+                let again =
+                    "executed; what it left was removed before anybody had requested it, and a request runs it again";
+                removed.map(|_| again.to_owned())
             });
             let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
             TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts, speculation }
@@ -137,13 +143,11 @@ impl Listing {
     /// What one attempt has left.
     pub(super) fn output_of(&self, row: AttemptRow) -> OutputView {
         let (host, result, attempt) = (self.host(row.host), row.result.unwrap_or_default(), row.view.attempt);
-        let values = Values { attempt, host: &host, item: self.spec.tasks.item(attempt.task.index) };
-        let file_name = |pick: fn(&CommandSpec) -> &Capture| match &self.spec.work {
-            Work::Command(command) => match pick(command) {
-                Capture::File(name) => Some(Template::expand(name, &values)),
-                Capture::Keep | Capture::Discard => None,
-            },
-            Work::Noop => None,
+        let (item, width) = (self.spec.tasks.item(attempt.task.index), self.spec.width());
+        let values = Values { attempt, host: &host, item, width };
+        let file_name = |pick: fn(&CommandSpec) -> &Capture| match pick(self.spec.work.command()?) {
+            Capture::File(name) => Some(Template::expand(name, &values)),
+            Capture::Keep | Capture::Discard => None,
         };
         let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
         OutputView {
@@ -151,6 +155,7 @@ impl Listing {
             stdout: (result.stdout, file_name(|c| &c.stdout)),
             stderr: (result.stderr, file_name(|c| &c.stderr)),
             files: files.collect(),
+            removed: row.removed.is_some(),
             host: host.clone(),
         }
     }

@@ -15,7 +15,7 @@ use super::{AttemptResult, StoreError, connect, from_postcard, schema, word};
 const SHOWN: usize = 20;
 
 /// Each question, in SQL, that no row may answer, with what such a row means.
-const REFERENCES: [(&str, &str); 9] = [
+const REFERENCES: [(&str, &str); 11] = [
     ("SELECT DISTINCT job FROM attempt WHERE job NOT IN (SELECT id FROM job)", "attempts of a job that is not there"),
     (
         "SELECT DISTINCT job FROM settled WHERE job NOT IN (SELECT id FROM job)",
@@ -31,6 +31,16 @@ const REFERENCES: [(&str, &str); 9] = [
         "SELECT DISTINCT c.job FROM checkpoint_blob c
          WHERE NOT EXISTS (SELECT 1 FROM checkpoint s WHERE s.job = c.job AND s.task = c.task)",
         "content of saved states that are not there, of the job",
+    ),
+    (
+        "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM job)
+         UNION SELECT DISTINCT b.job FROM kept_blob b
+         WHERE NOT EXISTS (SELECT 1 FROM kept k WHERE k.job = b.job AND k.task = b.task AND k.number = b.number)",
+        "unrequested output that is not there, of the job",
+    ),
+    (
+        "SELECT DISTINCT k.job FROM kept k JOIN request r ON r.job = k.job AND k.task BETWEEN r.first AND r.last",
+        "requested output that could be removed, of the job",
     ),
     (
         "SELECT DISTINCT host FROM attempt WHERE host NOT IN (SELECT id FROM host)",
@@ -114,14 +124,17 @@ fn integrity(db: &Connection, faults: &mut Vec<String>) {
 
 /// Every blob that some job needs.
 pub(crate) fn named(db: &Connection) -> Result<BTreeSet<BlobHash>, StoreError> {
-    let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'checkpoint_blob'";
-    let sql = match db.prepare(there)?.exists([])? {
-        true => "SELECT hash FROM blob_use UNION SELECT hash FROM checkpoint_blob",
-        false => "SELECT hash FROM blob_use",
-    };
-    let mut query = db.prepare(sql)?;
-    let hashes = query.query_map([], |row| row.get(0).map(BlobHash))?;
-    Ok(hashes.collect::<Result<_, _>>()?)
+    let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+    let mut named = BTreeSet::new();
+    for table in ["blob_use", "checkpoint_blob", "kept_blob"] {
+        // A store of an older version has not all of them.
+        if db.prepare(there)?.exists([table])? {
+            let mut query = db.prepare(&format!("SELECT DISTINCT hash FROM {table}"))?;
+            let hashes = query.query_map([], |row| row.get(0).map(BlobHash))?;
+            named.extend(hashes.collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    Ok(named)
 }
 
 fn references(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreError> {

@@ -7,6 +7,8 @@ mod audit;
 mod availability;
 mod checkpoints;
 mod copies;
+mod foretold;
+mod kept;
 mod layouts;
 mod look;
 mod peers;
@@ -36,6 +38,8 @@ use uuid::Uuid;
 
 pub(crate) use audit::Entry;
 pub(crate) use copies::TakenUp;
+pub(crate) use foretold::Foretold;
+pub(crate) use kept::{Removed, bytes_left};
 pub(crate) use look::{Looked, look, named, open as open_to_look};
 pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use promise::Promised;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, time, word};
 
@@ -40,6 +40,8 @@ pub(crate) struct AttemptRow {
     pub(crate) result: Option<AttemptResult>,
     /// Whether its result, if it has one, is the task's: others agree with it, or nobody asked.
     pub(crate) counts: bool,
+    /// When what it left was removed, if that was to make room.
+    pub(crate) removed: Option<Time>,
 }
 
 const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finished, failed, cancelled, attempts, \
@@ -63,25 +65,42 @@ impl Reader {
         answer
     }
 
-    /// The numbers of all jobs that `user` (anybody, where none is given) has, with those shared with that user where
-    /// wished.
+    /// Every job, or those of one user, with those that are shared with that user where so asked.
     pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
-        self.with(|db| {
-            let mut query = db.prepare_cached(if shared {
-                "SELECT id FROM job WHERE ?1 IS NULL OR user = ?1 UNION SELECT job FROM share WHERE user = ?1"
-            } else {
-                "SELECT id FROM job WHERE ?1 IS NULL OR user = ?1"
-            })?;
-            let ids = query.query_map([user], |row| row.get::<_, u32>(0))?;
-            Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+        self.with(|db| match user {
+            None => ids(db, "SELECT id FROM job", []),
+            Some(user) if shared => {
+                ids(db, "SELECT id FROM job WHERE user = ?1 UNION SELECT job FROM share WHERE user = ?1", [user])
+            }
+            Some(user) => ids(db, "SELECT id FROM job WHERE user = ?1", [user]),
         })
+    }
+
+    /// The same, of these jobs only: however many there are beside them.
+    pub(crate) fn job_ids_of(&self, jobs: &IdSet, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
+        let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR user = ?3 OR
+                   (?4 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?3)))";
+        self.with(|db| {
+            let mut found = IdSet::default();
+            for (first, last) in jobs.ranges() {
+                found.union_with(&ids(db, sql, (first, last, user, shared))?);
+            }
+            Ok(found)
+        })
+    }
+
+    /// The jobs that are shared with a user.
+    pub(crate) fn shared_with(&self, user: &str) -> Result<IdSet, StoreError> {
+        self.with(|db| ids(db, "SELECT job FROM share WHERE user = ?1", [user]))
     }
 
     /// Whether some job of the user's, or one that is shared with that user, needs this content.
     pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
         self.with(|db| {
-            let sql = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE blob_use.hash = ?1
-                       AND (job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2))";
+            let sql = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = ?1
+                           UNION ALL SELECT job FROM kept_blob WHERE hash = ?1) AS needed
+                       JOIN job ON job.id = needed.job
+                       WHERE job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)";
             Ok(db.prepare_cached(sql)?.exists((hash.0, user))?)
         })
     }
@@ -135,7 +154,7 @@ impl Reader {
         self.with(|db| {
             let mut query = db.prepare_cached(
                 "SELECT task, number, incarnation, host, state, duplicate, assigned, started, ended, ran, cpu, suspended,
-                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict FROM attempt
+                 exit_code, start_why, end_why, result, started_from, saved, checkpoint_problem, verdict, removed FROM attempt
                  WHERE job = ? AND task BETWEEN ? AND ?
                  ORDER BY task, number",
             )?;
@@ -153,7 +172,9 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         AttemptId { task: TaskId::new(job, row.get(0)?), number: row.get(1)?, incarnation: Incarnation(row.get(2)?) };
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
     let judgement = super::results::judgement(row.get(19)?)?;
-    let said = [Some(start_why), end_why, judgement.map(|judgement| judgement.to_string())];
+    let removed = row.get::<_, Option<i64>>(20)?.map(time);
+    let gone = removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
+    let said = [Some(start_why), end_why, judgement.map(|judgement| judgement.to_string()), gone];
     let view = AttemptView {
         attempt,
         host: String::new(),
@@ -175,7 +196,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
     };
     let counts = super::results::counts(judgement, attempt.number);
     let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose()?;
-    Ok(AttemptRow { host: HostId(row.get(3)?), view, result, counts })
+    Ok(AttemptRow { host: HostId(row.get(3)?), view, result, counts, removed })
 }
 
 fn saved(bytes: Option<Vec<u8>>) -> Result<Option<Saved>, StoreError> {
@@ -197,13 +218,16 @@ pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow
     Ok(all)
 }
 
-pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, StoreError> {
-    let mut query = db.prepare_cached(
-        "SELECT task FROM attempt WHERE job = ? AND state = 'finished'
-         AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)",
-    )?;
-    let ids = query.query_map([job.0], |row| row.get::<_, u32>(0))?;
+fn ids(db: &Connection, sql: &str, params: impl Params) -> Result<IdSet, StoreError> {
+    let mut query = db.prepare_cached(sql)?;
+    let ids = query.query_map(params, |row| row.get::<_, u32>(0))?;
     Ok(ids.collect::<Result<Vec<_>, _>>()?.into_iter().collect())
+}
+
+pub(super) fn finished_tasks(db: &Connection, job: JobId) -> Result<IdSet, StoreError> {
+    let sql = "SELECT task FROM attempt WHERE job = ? AND state = 'finished'
+               AND (verdict IS NULL OR verdict LIKE 'alone %' OR verdict = 'agreed ' || number)";
+    ids(db, sql, [job.0])
 }
 
 pub(super) fn job_view(db: &Connection, job: JobId) -> Result<Option<JobView>, StoreError> {
@@ -245,5 +269,6 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         promise,
         limits,
         starts: None,
+        width: None,
     })
 }

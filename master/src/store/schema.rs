@@ -13,8 +13,14 @@ enum Step {
 }
 
 /// Each entry brings the store from its index to the next version. Entries never change once released.
-const MIGRATIONS: &[Step] =
-    &[Step::Sql(VERSION_1), Step::Sql(VERSION_2), Step::Sql(VERSION_3), Step::Code(version_4), Step::Sql(VERSION_5)];
+const MIGRATIONS: &[Step] = &[
+    Step::Sql(VERSION_1),
+    Step::Sql(VERSION_2),
+    Step::Sql(VERSION_3),
+    Step::Code(version_4),
+    Step::Sql(VERSION_5),
+    Step::Sql(VERSION_6),
+];
 
 /// The version that this program writes.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
@@ -111,6 +117,31 @@ CREATE TABLE request (
     job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (job, first)) WITHOUT ROWID;
 CREATE TABLE account (user TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
+";
+
+/// A user's jobs are found without a look at everybody's. `foretold` has what was predicted of jobs' waits: until so many hosts
+/// were free together, or (0) until a job started. `came` is how long that took, and NULL until it has come. Spans are
+/// microseconds. It outlives its job.
+///
+/// What executed tasks left that nobody has requested: `kept` says whose it is, since when, and how many bytes it takes;
+/// `kept_blob` names its content, which comes into `blob_use` once the task is requested. `removed` is when what an attempt
+/// left was removed to make room. What tasks left before this version counts as requested, and goes with its job.
+const VERSION_6: &str = "
+CREATE INDEX job_by_user ON job (user);
+CREATE TABLE foretold (
+    job INTEGER NOT NULL, hosts INTEGER NOT NULL, at INTEGER NOT NULL, wait INTEGER NOT NULL, low INTEGER NOT NULL,
+    high INTEGER NOT NULL, came INTEGER, PRIMARY KEY (job, hosts)) WITHOUT ROWID;
+CREATE INDEX foretold_by_at ON foretold (at);
+ALTER TABLE attempt ADD COLUMN removed INTEGER;
+CREATE TABLE kept (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, user TEXT NOT NULL, at INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, PRIMARY KEY (job, task, number)) WITHOUT ROWID;
+CREATE INDEX kept_by_age ON kept (at, job, task, number);
+CREATE INDEX kept_by_user ON kept (user, at, job, task, number);
+CREATE TABLE kept_blob (
+    job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
+    PRIMARY KEY (job, task, number, hash)) WITHOUT ROWID;
+CREATE INDEX kept_blob_by_hash ON kept_blob (hash);
 ";
 
 /// What version 1 had not from its first day on.

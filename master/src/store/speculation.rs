@@ -87,8 +87,10 @@ fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>
     Ok(kept)
 }
 
-/// Accounts of users, and where wished of their jobs.
-pub(crate) type Accounts = Vec<(String, Option<JobId>, Account)>;
+/// Accounts of users, and where wished of their jobs, each with the bytes that are kept of what was executed and not requested.
+pub(crate) type Accounts = Vec<(String, Option<JobId>, Spent)>;
+/// What was spent, and how many bytes are kept.
+type Spent = (Account, u64);
 
 impl Reader {
     /// What is known of a job that was disclosed.
@@ -100,12 +102,15 @@ impl Reader {
     /// job, as far as they are not forgotten. Each user's sum comes before its jobs.
     pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> Result<Accounts, StoreError> {
         self.with(|db| {
-            let mut sums = kept(db, user)?;
-            let mut each: BTreeMap<String, Vec<(JobId, Account)>> = BTreeMap::new();
+            let mut sums: BTreeMap<String, Spent> =
+                kept(db, user)?.into_iter().map(|(user, account)| (user, (account, 0))).collect();
+            let mut each: BTreeMap<String, Vec<(JobId, Spent)>> = BTreeMap::new();
             for (whose, job, submitted) in jobs_of(db, user)? {
-                let account = account(db, job, submitted)?;
-                sums.entry(whose.clone()).or_default().merge(&account);
-                each.entry(whose).or_default().push((job, account));
+                let spent = (account(db, job, submitted)?, super::kept::kept_of(db, job)?);
+                let (sum, bytes) = sums.entry(whose.clone()).or_default();
+                sum.merge(&spent.0);
+                *bytes += spent.1;
+                each.entry(whose).or_default().push((job, spent));
             }
             let mut all = Accounts::new();
             for (whose, sum) in sums {

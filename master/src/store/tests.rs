@@ -24,8 +24,12 @@ fn spec(tasks: u32) -> JobSpec {
 }
 
 fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
+    add_job_of(store, id, spec, "ann")
+}
+
+fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId {
     let request = RequestId(uuid::Uuid::from_u128(id));
-    store.add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec, now: Time(1) }).unwrap()
+    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, now: Time(1) }).unwrap()
 }
 
 pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
@@ -142,6 +146,31 @@ fn what_was_not_committed_is_not_there() {
 }
 
 #[test]
+fn a_user_finds_only_what_is_ones_own_or_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    for (id, user) in [(1, "ann"), (2, "bob"), (3, "bob"), (4, "eve")] {
+        add_job_of(&mut store, id, &spec(1), user);
+    }
+    store.share(JobId(3), "ann", true).unwrap();
+    store.commit().unwrap();
+    let found = |of: Option<&str>, shared| {
+        let reader = Reader::new(dir.path());
+        let all = reader.job_ids(of, shared).unwrap();
+        // Asked for by number, the same ones are there, and no other.
+        let named: IdSet = [1, 3, 4, 900].into_iter().collect();
+        assert_eq!(reader.job_ids_of(&named, of, shared).unwrap(), all.intersection(&named));
+        all.to_string()
+    };
+    assert_eq!(found(None, false), "1-4");
+    let of = |user| (found(Some(user), false), found(Some(user), true));
+    assert_eq!(of("ann"), ("1".to_owned(), "1,3".to_owned()));
+    assert_eq!(of("bob"), ("2-3".to_owned(), "2-3".to_owned()));
+    assert_eq!(of("nobody"), (String::new(), String::new()));
+    assert_eq!(Reader::new(dir.path()).shared_with("ann").unwrap().to_string(), "3");
+}
+
+#[test]
 fn reopened_tasks_are_open_again_and_their_failures_forgiven() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
@@ -176,6 +205,89 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
         let left: i64 = store.db().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0, "{table}");
     }
+}
+
+/// A disclosed job of four tasks, of which the first so many were executed at times 11, 12, ...
+fn executed(store: &mut Writer, tasks: u32) -> JobId {
+    let job = add_job(store, 1, &spec(4));
+    store.disclose(job, Time(1)).unwrap();
+    for index in 1..=tasks {
+        let (id, at) = (attempt(job, index, 1), Time(u64::from(10 + index)));
+        start(store, id);
+        store.attempt_ended(id, AttemptState::Finished, at, "succeeded").unwrap();
+        assert!(store.is_unrequested(id.task).unwrap());
+        assert_eq!(store.keep_back(&completion(id, index as u8), at, ("ann", at)).unwrap(), 2 + 9);
+    }
+    job
+}
+
+#[test]
+fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = executed(&mut store, 3);
+    assert_eq!(store.kept_by_user().unwrap(), [("ann".to_owned(), 33)].into());
+    store.request(job, &IdSet::from_range(1, 1), Time(20)).unwrap();
+    assert_eq!(store.release(job, &IdSet::from_range(1, 1)).unwrap(), 11);
+    let needed = |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
+    assert_eq!(needed(&store), [true; 3]);
+    assert_eq!(store.remove_oldest(Some("bob"), Time(30)).unwrap(), None);
+    let removed = store.remove_oldest(None, Time(30)).unwrap().unwrap();
+    assert_eq!((removed.attempt.task.index, removed.user.as_str(), removed.bytes), (2, "ann", 11));
+    assert_eq!(needed(&store), [true, false, true]);
+    assert_eq!(store.remove_oldest(Some("ann"), Time(31)).unwrap().unwrap().attempt.task.index, 3);
+    assert_eq!(store.remove_oldest(None, Time(32)).unwrap(), None, "what was requested stays");
+    assert_eq!((needed(&store), store.kept_of(job).unwrap()), ([true, false, false], 0));
+    store.commit().unwrap();
+    assert!(Reader::new(dir.path()).may_read("ann", &BlobHash([1; 32])).unwrap());
+    let mut rows = Vec::new();
+    let each = |row: super::AttemptRow| rows.push((row.removed, row.result.is_some()));
+    Reader::new(dir.path()).attempts(job, (1, 4), each).unwrap();
+    assert_eq!(rows, [(None, true), (Some(Time(30)), false), (Some(Time(31)), false)]);
+    let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
+    assert!(!looked.faults.iter().any(|fault| fault.contains("requested")), "{:?}", looked.faults);
+}
+
+#[test]
+fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = executed(&mut store, 2);
+    store.remove_oldest(None, Time(30)).unwrap().unwrap();
+    store.commit().unwrap();
+    drop(store);
+    let mut store = open(&dir);
+    let finished = |store: &Writer| store.restore_job(job).unwrap().unwrap().progress.finished.to_string();
+    assert_eq!((finished(&store), store.kept_of(job).unwrap()), ("1-2".to_owned(), 11));
+    let all = IdSet::from_range(1, 4);
+    assert_eq!(store.removed(job, &all).unwrap(), [(1, 1)]);
+    store.result_is_gone(job, 1).unwrap();
+    store.result_is_gone(job, 2).unwrap();
+    assert_eq!((finished(&store), store.removed(job, &all).unwrap()), ("2".to_owned(), vec![]));
+    let tried = store.restore_job(job).unwrap().unwrap().progress.tried;
+    assert_eq!((tried[0].task, tried[0].attempts, tried[0].losses, tried[0].lost.len()), (1, 1, 0, 0));
+    store.forget_job(job).unwrap();
+    assert_eq!((store.kept_by_user().unwrap().len(), store.needs_blob(&BlobHash([2; 32])).unwrap()), (0, false));
+}
+
+#[test]
+fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let job = add_job(&mut store, 1, &spec(2));
+    let (stopped, live) = (attempt(job, 1, 1), attempt(job, 2, 1));
+    [stopped, live].into_iter().for_each(|id| start(&mut store, id));
+    store.attempt_ended(stopped, AttemptState::Killed, Time(9), "cancelled").unwrap();
+    let spent = |attempt, cpu| common::attempt::Spent { attempt, ran: Span(5), suspended: Span(2), cpu: Span(cpu) };
+    store.attempt_spent(HostId(2), &spent(stopped, 3), Time(20)).unwrap();
+    store.attempt_spent(HostId(1), &spent(stopped, 4), Time(20)).unwrap();
+    store.attempt_spent(HostId(1), &spent(stopped, 6), Time(30)).unwrap();
+    store.attempt_spent(HostId(1), &spent(live, 7), Time(20)).unwrap();
+    store.commit().unwrap();
+    let mut rows = Vec::new();
+    let each = |row: super::AttemptRow| rows.push((row.view.cpu.0, row.view.ran.0, row.view.started));
+    Reader::new(dir.path()).attempts(job, (1, 2), each).unwrap();
+    assert_eq!(rows, [(4, 5, Some(Time(13))), (0, 0, None)]);
 }
 
 #[test]

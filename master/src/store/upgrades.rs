@@ -264,3 +264,48 @@ fn a_repeated_upgrade_finds_nothing_to_do_and_readers_see_the_result() {
         assert_eq!(spec, Some(layout.means), "{}", layout.name);
     }
 }
+
+/// What versions 3 to 5 added to the tables of version 2.
+const TO_VERSION_5: &str = "
+ALTER TABLE peer ADD COLUMN next_key_hash BLOB;
+ALTER TABLE peer ADD COLUMN former_key_hash BLOB;
+ALTER TABLE peer ADD COLUMN token INTEGER;
+ALTER TABLE peer ADD COLUMN approved INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE peer ADD COLUMN expires INTEGER;
+ALTER TABLE token ADD COLUMN approval INTEGER NOT NULL DEFAULT 0;
+CREATE UNIQUE INDEX peer_by_name ON peer (name);
+CREATE INDEX peer_by_key ON peer (key_hash);
+CREATE TABLE share (job INTEGER NOT NULL, user TEXT NOT NULL, PRIMARY KEY (job, user)) WITHOUT ROWID;
+CREATE INDEX share_by_user ON share (user);
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+    subject TEXT NOT NULL, allowed INTEGER NOT NULL, why TEXT NOT NULL, count INTEGER NOT NULL);
+ALTER TABLE host ADD COLUMN owner TEXT;
+ALTER TABLE host ADD COLUMN valid INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempt ADD COLUMN verdict TEXT;
+ALTER TABLE job ADD COLUMN promise BLOB;
+ALTER TABLE job ADD COLUMN disclosed INTEGER;
+CREATE TABLE request (
+    job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (job, first)) WITHOUT ROWID;
+CREATE TABLE account (user TEXT PRIMARY KEY, sums BLOB NOT NULL) WITHOUT ROWID;
+UPDATE job SET disclosed = 9;
+";
+
+#[test]
+fn what_disclosed_tasks_left_before_there_were_bounds_stays_with_their_job() {
+    let dir = made(&layouts().swap_remove(3));
+    let db = Connection::open(dir.path().join("store.sqlite")).unwrap();
+    db.execute_batch(TO_VERSION_5).unwrap();
+    db.pragma_update(None, "user_version", 5).unwrap();
+    drop(db);
+    let mut store = Writer::open(dir.path()).unwrap();
+    let fresh = tempfile::tempdir().unwrap();
+    assert_eq!(shape(store.db()), shape(Writer::open(fresh.path()).unwrap().db()));
+    assert!(store.kept_by_user().unwrap().is_empty() && store.needs_blob(&BlobHash([0; 32])).unwrap());
+    assert_eq!(store.removed(JobId(1), &IdSet::from_range(1, 4)).unwrap(), []);
+    assert_eq!(store.remove_oldest(None, Time(30)).unwrap(), None);
+    let task = common::TaskId::new(JobId(1), 1);
+    assert!(store.is_unrequested(task).unwrap() && store.disclosure(JobId(1)).unwrap().is_some());
+    assert!(look(&dir.path().join("store.sqlite")).unwrap().named.contains(&BlobHash([0; 32])));
+}

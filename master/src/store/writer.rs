@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
@@ -198,10 +199,17 @@ impl Writer {
             ],
         )?;
         let job = JobId(u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?);
-        if let common::job::Work::Command(command) = &spec.work {
+        if let Some(command) = spec.work.command() {
             self.use_blobs(job, command.blobs())?;
         }
         Ok(job)
+    }
+
+    /// A job of several ranks has so many from now on.
+    pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
+        let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
+        let row = params![to_postcard(spec)?, total, job.0];
+        self.change("UPDATE job SET spec = ?, total = ? WHERE id = ?", row).map(drop)
     }
 
     fn use_blobs(&mut self, job: JobId, blobs: impl Iterator<Item = BlobRef>) -> Result<(), StoreError> {
@@ -236,14 +244,16 @@ impl Writer {
 
     /// Whether some job needs this content.
     pub(crate) fn needs_blob(&self, hash: &BlobHash) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1";
+        let sql = "SELECT 1 FROM blob_use WHERE hash = ?1 UNION ALL SELECT 1 FROM checkpoint_blob WHERE hash = ?1
+                   UNION ALL SELECT 1 FROM kept_blob WHERE hash = ?1";
         Ok(self.db.prepare_cached(sql)?.exists([hash.0])?)
     }
 
     /// Removes a job with everything of it but the content, which is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.settle_account(job)?;
-        for table in ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share", "request"] {
+        let tables = ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share", "request"];
+        for table in tables.into_iter().chain(["kept", "kept_blob"]) {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
@@ -306,6 +316,12 @@ impl Writer {
 
     /// Keeps what a completed attempt did and left.
     pub(crate) fn attempt_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+        self.attempt_left(completion, ended)?;
+        self.use_blobs(completion.attempt.task.job, completion.blobs())
+    }
+
+    /// The same, without the content.
+    pub(super) fn attempt_left(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
         let id = completion.attempt;
         let result = AttemptResult {
             stdout: completion.stdout.clone(),
@@ -329,8 +345,41 @@ impl Writer {
                 id.task.index,
                 id.number
             ],
-        )?;
-        self.use_blobs(id.task.job, completion.blobs())
+        )
+        .map(drop)
+    }
+
+    /// Notes that an attempt stands still for another's sake, as often as there is room to say so.
+    pub(crate) fn attempt_frozen(&mut self, id: AttemptId, why: &str) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET start_why = start_why || '; ' || ? WHERE job = ? AND task = ? AND number = ?
+             AND length(start_why) < 1000",
+            params![why, id.task.job.0, id.task.index, id.number],
+        )
+        .map(drop)
+    }
+
+    /// Notes what an attempt took that had been ended from here, or was given back: its host says so afterwards.
+    pub(crate) fn attempt_spent(&mut self, host: HostId, spent: &Spent, ended: Time) -> Result<(), StoreError> {
+        let AttemptId { task, number, incarnation } = spent.attempt;
+        let started = (spent.ran > Span::ZERO).then(|| ended - (spent.ran + spent.suspended));
+        self.change(
+            "UPDATE attempt SET cpu = ?, ran = ?, suspended = ?, started = COALESCE(started, ?)
+             WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?
+             AND state IN ('killed', 'lost') AND cpu = 0",
+            params![
+                spent.cpu.0 as i64,
+                spent.ran.0 as i64,
+                spent.suspended.0 as i64,
+                started.map(micros),
+                task.job.0,
+                task.index,
+                number,
+                incarnation.0,
+                host.0
+            ],
+        )
+        .map(drop)
     }
 
     /// Notes tasks that failed or were cancelled.

@@ -10,6 +10,7 @@ use common::token::Role;
 use common::view::{AttemptState, JobState, TaskCounts, TaskState};
 use common::{HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
 
+use super::audit::Entry;
 use super::tests::{attempt, completion};
 use super::{JobRow, NewAttempt, NewJob, NewToken, Writer};
 
@@ -127,4 +128,23 @@ fn with_retention_the_store_stops_growing_and_without_it_does_not() {
     let for_ever = live(90, None);
     assert!(for_ever[89] > 2 * most, "without retention it has {} bytes, with it {most}", for_ever[89]);
     assert!(for_ever.is_sorted());
+}
+
+#[test]
+fn however_many_strangers_knock_the_log_of_them_stops_growing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Writer::open(dir.path()).unwrap();
+    store.db().pragma_update(None, "synchronous", "OFF").unwrap();
+    let mut sizes = Vec::new();
+    for day in 0..16 {
+        for n in 0..10_000 {
+            let (who, subject) = (format!("192.0.2.{}", n % 250), format!("token {n}"));
+            let why = "there is no such token".to_owned();
+            let at = Time(day * DAY + n);
+            store.add_audit(&Entry { at, who, what: "enrol", subject, allowed: false, why, count: 1 }).unwrap();
+        }
+        sizes.push(size(&mut store, dir.path()));
+    }
+    assert!(sizes[4] > 4 * sizes[0] && sizes[15] <= sizes[10] + sizes[10] / 100, "{sizes:?}");
+    assert_eq!(super::Reader::new(dir.path()).audit(1).unwrap()[0].at, Time(15 * DAY + 9_999), "the newest are there");
 }

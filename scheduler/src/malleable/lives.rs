@@ -2,12 +2,13 @@
 //! too little is known of a program, from all programs together, and beyond that from a uniform-log law. What is not here:
 //! who observes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::lifetime::{Lifetime, UniformLog};
+use crate::heard::Heard;
 use crate::reservation::{Run, product_limit};
 
 /// So many runs of a program are remembered, so many of all together, and so many programs.
@@ -91,7 +92,7 @@ impl Survival {
 /// What was seen of lifetimes, by program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lives {
-    programs: BTreeMap<String, Seen>,
+    programs: Heard<String, Seen>,
     all: Seen,
 }
 
@@ -99,17 +100,14 @@ pub struct Lives {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Seen {
     latest: VecDeque<(f32, bool)>,
-    /// When it was last heard of, in observations of all.
-    when: u64,
 }
 
 impl Seen {
-    fn note(&mut self, run: Run, most: usize, when: u64) {
+    fn note(&mut self, run: Run, most: usize) {
         if self.latest.len() >= most {
             self.latest.pop_front();
         }
         self.latest.push_back((run.time as f32, run.done));
-        self.when = when;
     }
 
     /// Its runs, and those that are still going on.
@@ -125,23 +123,13 @@ impl Lives {
         if !(run.time.is_finite() && run.time > 0.0) {
             return;
         }
-        let when = self.all.when + 1;
-        self.all.note(run, POOLED, when);
-        if let Some(seen) = self.programs.get_mut(program) {
-            return seen.note(run, REMEMBERED, when);
-        }
-        if self.programs.len() >= PROGRAMS {
-            let oldest = self.programs.iter().min_by_key(|(_, seen)| seen.when).map(|(name, _)| name.clone());
-            oldest.and_then(|name| self.programs.remove(&name));
-        }
-        let mut seen = Seen::default();
-        seen.note(run, REMEMBERED, when);
-        self.programs.insert(program.to_owned(), seen);
+        self.all.note(run, POOLED);
+        self.programs.hear(program, PROGRAMS, |seen| seen.note(run, REMEMBERED));
     }
 
     /// How many runs were seen, of all programs.
     pub fn observed(&self) -> u64 {
-        self.all.when
+        self.programs.observed()
     }
 
     /// The law of a program of which runs of these ages (in seconds) are going on, where `pooled` is that of all.

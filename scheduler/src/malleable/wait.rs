@@ -23,6 +23,7 @@ pub struct Unit<'a> {
 }
 
 /// Hosts as they are now.
+#[derive(Clone)]
 pub struct Machine<'a> {
     free: u32,
     /// The largest first.

@@ -18,11 +18,12 @@ static CATALOGUE: &[Policy] = &[
         summary: "Tasks to the hosts that will be done soonest, busy ones included; copies to idle hosts where that is \
                   expected to bring the end of the job forward by enough.",
         placement: Placement::Lookahead,
-        replication: Replication::Gain(Gain { copies_max: 0.125 }),
+        replication: Replication::Gain(Gain { copies_max: 0.1375 }),
         parameters: &[Parameter {
             name: "copies_max",
-            default: "0.125",
-            meaning: "copies per task that a job may start, on average over jobs; prices are learned to keep to it",
+            default: "0.1375",
+            meaning: "copies per task that a job may start, on average over jobs, a twentieth less where tasks keep their state; \
+                      prices are learned to keep to it",
         }],
         ..BASE
     },
@@ -224,7 +225,7 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.1",
         summary: "A job of many ranks starts at once on the free hosts, on no more than its average parallelism.",
         width: Width::Average,
-        parameters: &[],
+        parameters: &[RANKS],
         ..MALLEABLE
     },
     Policy {
@@ -238,7 +239,7 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.4",
         summary: "PRED; predictions are corrected by how good earlier ones were.",
         width: Width::Soonest(BIASED),
-        parameters: &[Parameter { default: "learned", ..CORRECTION }, UNLOCKED, RISKLESS, FREE],
+        parameters: &[Parameter { default: "learned", ..CORRECTION }, UNLOCKED, RISKLESS, FREE, RANKS],
         ..MALLEABLE
     },
     Policy {
@@ -246,7 +247,7 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.4",
         summary: "PRED; predictions are corrected by the paper's line.",
         width: Width::Soonest(Soonest { correction: Correction::Paper, ..Soonest::PLAIN }),
-        parameters: &[Parameter { default: "paper", ..CORRECTION }, UNLOCKED, RISKLESS, FREE],
+        parameters: &[Parameter { default: "paper", ..CORRECTION }, UNLOCKED, RISKLESS, FREE, RANKS],
         ..MALLEABLE
     },
     Policy {
@@ -254,7 +255,7 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 6.1",
         summary: "BIAS; who held out starts on just as many hosts as it held out for.",
         width: Width::Soonest(Soonest { lock: true, ..BIASED }),
-        parameters: &[Parameter { default: "learned", ..CORRECTION }, LOCKED, RISKLESS, FREE],
+        parameters: &[Parameter { default: "learned", ..CORRECTION }, LOCKED, RISKLESS, FREE, RANKS],
         ..MALLEABLE
     },
     Policy {
@@ -267,6 +268,7 @@ static CATALOGUE: &[Policy] = &[
             LOCKED,
             Parameter { default: "0.2", ..RISK },
             FREE,
+            RANKS,
         ],
         ..MALLEABLE
     },
@@ -275,11 +277,14 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.5",
         summary: "A job of many ranks holds out for as many hosts as it can use, for a fifth of the time that they would save.",
         width: Width::Patient { k: 0.2 },
-        parameters: &[Parameter {
-            name: "k",
-            default: "0.2",
-            meaning: "for which part of the time that more hosts would save a job waits for them",
-        }],
+        parameters: &[
+            Parameter {
+                name: "k",
+                default: "0.2",
+                meaning: "for which part of the time that more hosts would save a job waits for them",
+            },
+            RANKS,
+        ],
         ..MALLEABLE
     },
     Policy {
@@ -287,7 +292,7 @@ static CATALOGUE: &[Policy] = &[
         source: "deskgrid: named, but not tried, in Downey 1997, section 6.1",
         summary: "PRED; a job's waiting counts once more for each job that waits behind it.",
         width: Width::Soonest(Soonest { price: 1.0, ..Soonest::PLAIN }),
-        parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, Parameter { default: "1", ..PRICE }],
+        parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, Parameter { default: "1", ..PRICE }, RANKS],
         ..MALLEABLE
     },
 ];
@@ -318,6 +323,13 @@ const PRICE: Parameter = Parameter {
     meaning: "what a second of waiting costs for each job behind, in seconds of one's own",
 };
 
+const RANKS: Parameter = Parameter {
+    name: "limits",
+    default: "given",
+    meaning: "whether ranks run until the job's own timeout (`given`), or until limits that past runs of the same user and program \
+              on as many hosts teach (`learned`)",
+};
+
 const AS_PREDICTED: Parameter = Parameter { default: "none", ..CORRECTION };
 const UNLOCKED: Parameter = Parameter { default: "no", ..LOCK };
 const LOCKED: Parameter = Parameter { default: "yes", ..LOCK };
@@ -328,7 +340,7 @@ const FREE: Parameter = Parameter { default: "0", ..PRICE };
 const MALLEABLE: Policy = Policy {
     placement: Placement::PriCr,
     width: Width::Soonest(Soonest::PLAIN),
-    parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, FREE],
+    parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, FREE, RANKS],
     ..BASE
 };
 

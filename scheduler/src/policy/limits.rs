@@ -76,7 +76,7 @@ impl Limits {
             Limits::Policed(policing) => policing.describe(),
             Limits::Learned(_) => {
                 "the cheapest sequence for what five or more past runs of the same user and program teach: killed then, \
-                 and tried again with the next; only of jobs with a promised deadline"
+                 and tried again with the next; only where hosts are reserved (a promised deadline, or several hosts at once)"
             }
         }
     }

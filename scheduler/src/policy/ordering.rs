@@ -19,7 +19,7 @@ pub enum Ordering {
 }
 
 /// How requested and disclosed tasks are ranked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batchactive {
     /// Those that somebody waits for.
     pub requested: Requested,
@@ -28,7 +28,7 @@ pub struct Batchactive {
 }
 
 /// An order of requested tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Requested {
     /// By the times of the requests, then by index.
     Fcfs,
@@ -37,7 +37,7 @@ pub enum Requested {
 }
 
 /// An order of disclosed tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Disclosed {
     /// None is started before it is requested (the interactive model).
     Held,

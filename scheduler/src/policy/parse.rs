@@ -6,7 +6,7 @@ use common::Span;
 use super::admission::{Admission, Stacking};
 use super::ordering::{Batchactive, Disclosed};
 use super::placement::Placement;
-use super::policing::{Rule, When};
+use super::policing::{Policing, Rule, When};
 use super::replication::{Replicated, Replication, Requeue};
 use super::width::{Correction, Width};
 use super::{Limits, Ordering, Policy, catalogue};
@@ -163,6 +163,11 @@ impl Policy {
 impl Policy {
     /// The parameters of the rows for jobs of many ranks.
     fn set_width(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        if name == "limits" {
+            let choices = [("given", Limits::Fixed), ("learned", Limits::Learned(Policing::OFF))];
+            self.limits = one_of(value, &choices, "`given` or `learned`")?;
+            return Ok(());
+        }
         match (name, &mut self.width) {
             ("correction", Width::Soonest(way)) => {
                 let choices =

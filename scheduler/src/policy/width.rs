@@ -92,6 +92,13 @@ pub struct Holdout {
     pub until_s: f64,
 }
 
+impl Holdout {
+    /// In how many seconds it still expects them, at this time in seconds.
+    pub fn left_s(&self, now_s: f64) -> f64 {
+        (self.since_s + self.expected_s - now_s).max(0.0)
+    }
+}
+
 /// What was decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Choice {

@@ -70,7 +70,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         let (tasks, rules) =
             (IdSet::from_range(1, tasks.len() as u32), Rules { policy: policy.to_owned(), ..Rules::default() });
         let terms = Terms { deadline: Some(at), estimates, estimator: Estimator::default() };
-        let mut bag = Bag { tasks, rules, terms, disclosed: false };
+        let mut bag = Bag { tasks, rules, terms, disclosed: false, ranks: None };
         let earliest = match world.scheduler.offer(&bag, at) {
             Ok(offer) => offer.expect("it has a deadline").finish,
             Err(Refused::TooLate { earliest, .. }) => earliest,

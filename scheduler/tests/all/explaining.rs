@@ -121,7 +121,7 @@ fn reported_progress_beats_the_mean() {
 
 /// A host that confines so well at most.
 fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
-    w.send(Event::HostOffers { host: HostId(host), offers: Offers { confinement, network } });
+    w.send(Event::HostOffers { host: HostId(host), offers: Offers { confinement, network, ..Offers::default() } });
 }
 
 #[test]

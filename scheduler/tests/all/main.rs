@@ -4,6 +4,7 @@
 mod deadlines;
 mod explaining;
 mod goldens;
+mod holding;
 mod hosts;
 mod jobs;
 mod keeping;
@@ -19,4 +20,5 @@ mod reservation;
 mod retries;
 mod speculation;
 mod starts;
+mod together;
 mod world;

@@ -43,7 +43,7 @@ pub(crate) struct ModelJob {
     finished: BTreeSet<u32>,
     failed: BTreeSet<u32>,
     cancelled: BTreeSet<u32>,
-    highest: BTreeMap<u32, u32>,
+    pub(crate) highest: BTreeMap<u32, u32>,
     failures: BTreeMap<u32, u32>,
     losses: BTreeMap<u32, u32>,
     started: u64,
@@ -83,6 +83,8 @@ pub(crate) struct ModelAttempt {
     pub(crate) host: HostId,
     pub(crate) live: bool,
     phase: Phase,
+    /// Whether it takes no slot.
+    frozen: bool,
     delivered: bool,
     charged: bool,
     /// Given back, or taken back.
@@ -297,6 +299,7 @@ impl Model {
             let Some(attempt) = self.attempts.get_mut(&held.attempt) else { continue };
             if attempt.live && Some(attempt.host) == speaker(event) {
                 attempt.phase = held.phase;
+                attempt.frozen |= held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
             }
         }
     }
@@ -335,7 +338,7 @@ impl Model {
             let job = self.jobs.get_mut(&job).expect("the job is there");
             assert!(job.open(index), "{} is taken back though its task is settled", held.attempt);
             let attempt = self.attempts.get_mut(&held.attempt).expect("known");
-            (attempt.live, attempt.phase) = (true, held.phase);
+            (attempt.live, attempt.phase, attempt.frozen) = (true, held.phase, held.phase == Phase::Held);
             if std::mem::take(&mut attempt.charged) {
                 *job.losses.get_mut(&index).expect("charged") -= 1;
             }
@@ -354,6 +357,16 @@ impl Model {
     fn live_on(&self, host: HostId) -> Vec<AttemptId> {
         let live = |(id, attempt): (&AttemptId, &ModelAttempt)| (attempt.live && attempt.host == host).then_some(*id);
         self.attempts.iter().filter(|(id, _)| self.jobs.contains_key(&id.task.job)).filter_map(live).collect()
+    }
+
+    fn in_slots(&self, host: HostId) -> usize {
+        self.live_on(host).iter().filter(|attempt| !self.attempts[attempt].frozen).count()
+    }
+
+    fn hold(&mut self, host: HostId, attempt: AttemptId, frozen: bool) {
+        assert!(self.is_live(host, attempt), "live effects: {attempt} is not live on {host}");
+        let known = self.attempts.get_mut(&attempt).expect("live");
+        (known.frozen, known.phase) = (frozen, if frozen { Phase::Held } else { Phase::Running });
     }
 
     fn apply(&mut self, event: &Event, effect: &Effect, next: Option<&Effect>) {
@@ -376,6 +389,10 @@ impl Model {
                 let ended = Effect::Ended { host: *host, attempt: *attempt, why: why.clone() };
                 assert_eq!(next, Some(&ended), "what is stopped is off the books");
             }
+            // Told again, it is as it was; what its host said meanwhile holds.
+            Effect::Freeze { by: None, host, attempt } => assert!(self.is_live(*host, *attempt)),
+            Effect::Freeze { host, attempt, .. } => self.hold(*host, *attempt, true),
+            Effect::Thaw { host, attempt } => self.hold(*host, *attempt, false),
             Effect::Executing { attempt } => {
                 let host = speaker(event).expect("a host says so");
                 assert!(self.is_live(host, *attempt), "live effects: {attempt} executes, but is not live on {host}");
@@ -399,9 +416,6 @@ impl Model {
                     assert!(self.listed(event).iter().any(|held| held.attempt == *attempt), "{attempt} was not listed");
                 }
             }
-            Effect::Compare { .. } | Effect::Judged { .. } | Effect::HostTrusted { .. } => {
-                panic!("no job here compares results: {effect:?}");
-            }
             Effect::TaskSettled { task, settled } => self.on_task_settled(event, *task, settled),
             Effect::TasksCancelled { job, tasks, .. } => {
                 let job = self.jobs.get_mut(job).expect("the job is there");
@@ -418,11 +432,12 @@ impl Model {
                 assert!(job.all_closed(), "a job settles when all its tasks are settled");
             }
             Effect::HostChanged { host, state, .. } => {
-                let live = self.live_on(*host).len();
+                let live = self.in_slots(*host);
                 let host = self.hosts.get_mut(host).expect("the host is there");
                 assert_eq!(host.state(live), *state);
                 host.announced = *state;
             }
+            _ => panic!("no job of these worlds compares results or has ranks: {effect:?}"),
         }
     }
 
@@ -433,7 +448,7 @@ impl Model {
     fn on_start(&mut self, host: HostId, attempt: AttemptId, limit: Option<Span>, why: &StartReason) {
         let TaskId { job, index } = attempt.task;
         let live = self.live_of(attempt.task);
-        let held = self.live_on(host).len();
+        let held = self.in_slots(host);
         let offers = self.offers.get(&host).copied().unwrap_or_default();
         let job = self.jobs.get_mut(&job).expect("the job is there");
         let to = &self.hosts[&host];
@@ -467,6 +482,7 @@ impl Model {
             host,
             live: true,
             phase: Phase::Queued,
+            frozen: false,
             delivered: false,
             charged: false,
             returned: false,
@@ -536,8 +552,8 @@ impl Model {
     fn on_reopened(&mut self, id: JobId, tasks: &IdSet) {
         let job = self.jobs.get_mut(&id).expect("the job is there");
         for index in tasks.iter() {
-            let closed = job.failed.remove(&index) || job.cancelled.remove(&index);
-            assert!(closed, "{index} is reopened, but was neither failed nor cancelled");
+            let closed = job.failed.remove(&index) || job.cancelled.remove(&index) || job.finished.remove(&index);
+            assert!(closed, "{index} is reopened, but was not settled");
             job.failures.remove(&index);
             job.losses.remove(&index);
             for (_, old) in self.attempts.iter_mut().filter(|(a, _)| a.task == TaskId::new(id, index)) {
@@ -564,7 +580,7 @@ impl Model {
         for (id, host) in &self.hosts {
             let status = scheduler.host(*id).expect("every host is shown");
             assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
-            assert_eq!(status.state, host.state(status.attempts.len()), "state of {id}");
+            assert_eq!(status.state, host.state(self.in_slots(*id)), "state of {id}");
             assert_eq!(status.state, host.announced, "changes of {id} are announced");
             assert!(host.health == Health::Lost || scheduler.next_wakeup().is_some(), "{id} is watched");
         }
@@ -600,7 +616,7 @@ impl Model {
         assert_eq!(counts.total, waiting + counts.disclosed + running + suspended + counts.settled(), "sums");
         let offers = |host| self.offers.get(host).copied().unwrap_or_default();
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
-        let free = |id, host: &ModelHost| host.takes_work() && self.live_on(id).len() < host.usable();
+        let free = |id, host: &ModelHost| host.takes_work() && self.in_slots(id) < host.usable();
         let idle = self.hosts.iter().find(|(id, host)| free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
@@ -639,7 +655,9 @@ impl Model {
                 assert!(of(&job.losses) <= job.rules.max_losses, "charges: {id}.{index} was lost too often");
                 if job.unrequested.contains(&index) { TaskState::Disclosed } else { TaskState::Waiting }
             }
-            () if live.iter().all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_))) => TaskState::Suspended,
+            () if live.iter().all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_) | Phase::Held)) => {
+                TaskState::Suspended
+            }
             () => TaskState::Running,
         }
     }
@@ -681,6 +699,7 @@ impl Model {
                     rules: job.rules.clone(),
                     terms: job.terms.clone(),
                     disclosed: job.disclosed,
+                    ranks: None,
                 },
                 progress: Box::new(progress),
             }
@@ -696,7 +715,7 @@ impl Model {
         self.to_restore = std::mem::take(&mut self.jobs);
         for attempt in self.attempts.values_mut() {
             attempt.phase = if attempt.phase.executing() { Phase::Running } else { Phase::Queued };
-            attempt.bygone = !attempt.live;
+            (attempt.bygone, attempt.frozen) = (!attempt.live, false);
         }
     }
 }

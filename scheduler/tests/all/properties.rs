@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::{Held, Outcome, Phase};
-use common::host::{OwnerState, YieldReason};
+use common::host::{Offers, OwnerState, YieldReason};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
 use proptest::prelude::*;
@@ -87,8 +87,18 @@ impl Fleet {
                 Effect::Stop { host, attempt, .. } if self.worker(*host).connected => {
                     self.worker(*host).held.remove(attempt);
                 }
+                Effect::Freeze { host, attempt, .. } => self.hold(*host, *attempt, Phase::Held),
+                Effect::Thaw { host, attempt } => self.hold(*host, *attempt, Phase::Running),
                 _ => {}
             }
+        }
+    }
+
+    /// What runs stands still, or goes on, if its host hears of it.
+    fn hold(&mut self, host: HostId, attempt: AttemptId, turned: Phase) {
+        let worker = self.worker(host);
+        if let Some(phase) = worker.held.get_mut(&attempt).filter(|phase| worker.connected && phase.executing()) {
+            *phase = turned;
         }
     }
 
@@ -121,6 +131,7 @@ impl Fleet {
         (worker.connected, worker.slots) = (true, slots);
         let (owner, held) = (self.owner(host), self.list(host));
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
+        self.send(Event::HostOffers { host, offers: Offers { frozen: host.0 % 3, ..Offers::default() } });
         self.send(Event::HostJoined { host, slots, speed, status: owner.into(), held });
     }
 
@@ -133,7 +144,9 @@ impl Fleet {
             Owner::Sharing(usable) => slots.min(usable as usize),
             Owner::Present => 0,
         };
-        for (at, phase) in worker.held.values_mut().filter(|phase| **phase != Phase::Ended).enumerate() {
+        for (at, phase) in
+            worker.held.values_mut().filter(|phase| !matches!(phase, Phase::Ended | Phase::Held)).enumerate()
+        {
             match phase {
                 _ if at >= slots => {}
                 Phase::Running | Phase::Suspended(_) if at >= usable => *phase = Phase::Suspended(YieldReason::InUse),
@@ -302,7 +315,13 @@ impl Fleet {
     fn cancel_retry_or_forget(&mut self, a: u16, b: u16) {
         let job = self.any_job(a);
         let some = IdSet::from_range(u32::from(b % 7), u32::from(b % 17));
-        self.send(match b % 8 {
+        let user = String::new();
+        self.send(match b % 11 {
+            8 | 9 => Event::ShareFull { user, full: b.is_multiple_of(2) },
+            10 => {
+                let highest = |index| Some((index, *self.world.model.jobs.get(&job)?.highest.get(&index)?));
+                Event::ResultsGone { job, tasks: some.iter().filter_map(highest).collect() }
+            }
             4 | 5 => Event::TasksRequested { job, tasks: Some(some) },
             6 => Event::TasksRequested { job, tasks: None },
             7 => Event::UnrequestedCancelled { job },

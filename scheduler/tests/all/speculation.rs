@@ -8,12 +8,22 @@ use scheduler::{Effect, Event, Settings};
 
 use crate::world::{World, ended, s, starts, stopped};
 
-fn world() -> World {
+pub(super) fn world() -> World {
     World::with(Settings { lease: s(1_000_000), suspect_after: s(1_000_000), ..Settings::default() })
 }
 
-fn request(world: &mut World, job: JobId, tasks: impl IntoIterator<Item = u32>) -> Vec<Effect> {
+pub(super) fn request(world: &mut World, job: JobId, tasks: impl IntoIterator<Item = u32>) -> Vec<Effect> {
     world.send(Event::TasksRequested { job, tasks: Some(IdSet::from_iter(tasks)) })
+}
+
+/// Six times the user needs one of two disclosed tasks and drops the other.
+pub(super) fn often_drops_the_rest(world: &mut World, user: &str) {
+    for _ in 0..6 {
+        let job = world.job(2).policy("FCFSxNEED:later=100").user(user).disclosed().submit();
+        request(world, job, [1]);
+        world.send(Event::UnrequestedCancelled { job });
+        world.send(Event::JobCancelled { job, tasks: None });
+    }
 }
 
 /// Which tasks these effects start.
@@ -154,12 +164,7 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
 #[test]
 fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
     let mut world = world();
-    for _ in 0..6 {
-        let job = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
-        request(&mut world, job, [1]);
-        world.send(Event::UnrequestedCancelled { job });
-        world.send(Event::JobCancelled { job, tasks: None });
-    }
+    often_drops_the_rest(&mut world, "anna");
     let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
     let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
     let (host, effects) = world.host(1).joins_with();

@@ -2,7 +2,7 @@
 //! against the model.
 
 use common::attempt::{Held, Outcome, Phase};
-use common::host::{OwnerState, YieldReason};
+use common::host::{Offers, OwnerState, YieldReason};
 use common::job::{Needs, Rules};
 use common::view::{HostState, JobState, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
@@ -263,6 +263,7 @@ impl JobDraft<'_> {
             rules: self.rules.clone(),
             terms: self.terms.clone(),
             disclosed: self.disclosed,
+            ranks: None,
         }
     }
 
@@ -306,6 +307,13 @@ impl HostDraft<'_> {
         self
     }
 
+    /// It can hold so many attempts frozen.
+    pub(crate) fn holds_frozen(self, frozen: u32) -> Self {
+        let offers = Offers { frozen, ..Offers::default() };
+        self.world.send(Event::HostOffers { host: self.id, offers });
+        self
+    }
+
     pub(crate) fn holding(mut self, attempt: AttemptId, phase: Phase) -> Self {
         self.held.push(Held { attempt, phase, ran: s(1), frozen_for: Span::ZERO, progress: None });
         self
@@ -346,6 +354,22 @@ pub(crate) fn stopped(effects: &[Effect]) -> Vec<(HostId, AttemptId)> {
         _ => None,
     };
     effects.iter().filter_map(stop).collect()
+}
+
+/// What is frozen, where, and for which task.
+type Frozen = (HostId, AttemptId, Option<TaskId>);
+
+/// What is frozen by these effects, and what goes on.
+pub(crate) fn held(effects: &[Effect]) -> (Vec<Frozen>, Vec<AttemptId>) {
+    let frozen = effects.iter().filter_map(|effect| match effect {
+        Effect::Freeze { host, attempt, by } => Some((*host, *attempt, *by)),
+        _ => None,
+    });
+    let thawed = effects.iter().filter_map(|effect| match effect {
+        Effect::Thaw { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    (frozen.collect(), thawed.collect())
 }
 
 pub(crate) fn settled(effects: &[Effect]) -> Vec<(u32, Settled)> {

@@ -36,6 +36,23 @@ pub struct Way {
     pub pairs: Vec<(f64, f64)>,
 }
 
+impl Way {
+    /// Of pairs of what was predicted and what came, so many of which lay within their intervals, and how wide these were; all
+    /// in seconds. None of no pairs.
+    pub fn of(name: &'static str, pairs: Vec<(f64, f64)>, held: usize, mut widths_s: Vec<f64>) -> Option<Self> {
+        let accuracy = Accuracy::of(&pairs)?;
+        widths_s.sort_by(f64::total_cmp);
+        Some(Self {
+            name,
+            accuracy,
+            mean_error_s: mean(pairs.iter().map(|(predicted, came)| (came - predicted).abs())),
+            coverage: held as f64 / pairs.len() as f64,
+            median_width_s: widths_s.get(widths_s.len() / 2).copied().unwrap_or(0.0),
+            pairs,
+        })
+    }
+}
+
 /// What came of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Foretold {
@@ -133,17 +150,8 @@ impl Kept {
         }
     }
 
-    fn close(mut self) -> Option<Way> {
-        let accuracy = Accuracy::of(&self.pairs)?;
-        self.widths_s.sort_by(f64::total_cmp);
-        Some(Way {
-            name: self.name,
-            accuracy,
-            mean_error_s: mean(self.pairs.iter().map(|(predicted, came)| (came - predicted).abs())),
-            coverage: self.held as f64 / self.pairs.len() as f64,
-            median_width_s: self.widths_s.get(self.widths_s.len() / 2).copied().unwrap_or(0.0),
-            pairs: self.pairs,
-        })
+    fn close(self) -> Option<Way> {
+        Way::of(self.name, self.pairs, self.held, self.widths_s)
     }
 }
 

@@ -32,12 +32,16 @@ pub struct Interval {
     pub work_s: f64,
 }
 
-/// A host's next stretch begins.
+/// A host's next stretch begins. Says what most need to know of it, so that they need not look for it in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
     pub(super) at: Time,
     pub(super) host: u32,
     pub(super) stretch: u32,
+    pub(super) was_up: bool,
+    pub(super) up: bool,
+    /// Whether tasks can compute from now on.
+    pub(super) ready: bool,
 }
 
 /// One host over the whole trace. Its stretches cover everything from time 0; after the last one it is down.
@@ -45,6 +49,10 @@ pub(super) struct Change {
 pub(super) struct Course {
     pub(super) speed: Speed,
     pub(super) stretches: Vec<Stretch>,
+    /// When each stretch begins: close together, since that is searched.
+    starts: Vec<Time>,
+    /// What the host and its owner did up to the beginning of each stretch.
+    pasts: Vec<Habit>,
 }
 
 /// A stretch of time in which a host does not change.
@@ -71,13 +79,18 @@ impl World {
     pub fn new(trace: &Trace) -> Self {
         let course = |host: &crate::trace::TracedHost| {
             let speed = Speed::new(host.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE);
-            Course { speed, stretches: stretches(&host.segments) }
+            let stretches = stretches(&host.segments);
+            let starts = stretches.iter().map(|stretch| stretch.start).collect();
+            Course { speed, starts, pasts: pasts(&stretches), stretches }
         };
         let courses: Vec<Course> = trace.hosts.iter().map(course).collect();
         let mut changes = Vec::new();
         for (host, course) in (0..).zip(&courses) {
-            let numbered = (0..).zip(&course.stretches).skip(1);
-            changes.extend(numbered.map(|(stretch, s)| Change { at: s.start, host, stretch }));
+            let pairs = (1..).zip(course.stretches.iter().zip(&course.stretches[1..]));
+            changes.extend(pairs.map(|(stretch, (before, after))| {
+                let (was_up, up, ready) = (before.up, after.up, after.ready());
+                Change { at: after.start, host, stretch, was_up, up, ready }
+            }));
         }
         changes.sort_unstable();
         let ends = courses.iter().filter_map(|course| course.stretches.last());
@@ -187,10 +200,24 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
     out
 }
 
+/// What a host and its owner did up to the beginning of each of its stretches.
+fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
+    let mut past = Habit::default();
+    let mut pasts = vec![past];
+    for (stretch, next) in stretches.iter().zip(&stretches[1..]) {
+        past.away_s = next.ran_before.secs();
+        past.up_s += if stretch.up { next.start.since(stretch.start).secs() } else { 0.0 };
+        past.turns += f64::from(stretch.ready() && next.up && !next.ready());
+        past.failures += f64::from(stretch.up && !next.up);
+        pasts.push(past);
+    }
+    pasts
+}
+
 impl Course {
     /// The number of the stretch at this time.
     pub(super) fn index(&self, at: Time) -> usize {
-        self.stretches.partition_point(|stretch| stretch.start <= at).saturating_sub(1)
+        self.starts.partition_point(|start| *start <= at).saturating_sub(1)
     }
 
     pub(super) fn at(&self, at: Time) -> &Stretch {
@@ -206,14 +233,9 @@ impl Course {
     /// What the host and its owner did from time 0 to this time.
     pub(super) fn habit(&self, until: Time) -> Habit {
         let last = self.index(until);
-        let mut habit = Habit { away_s: self.stretches[last].ran(until).secs(), ..Habit::default() };
-        for (stretch, next) in self.stretches.iter().zip(&self.stretches[1..]).take(last + 1) {
-            habit.up_s += if stretch.up { next.start.min(until).since(stretch.start).secs() } else { 0.0 };
-            let over = next.start <= until;
-            habit.turns += f64::from(over && stretch.ready() && next.up && !next.ready());
-            habit.failures += f64::from(over && stretch.up && !next.up);
-        }
-        habit
+        let (now, before) = (&self.stretches[last], self.pasts[last]);
+        let up_s = if now.up { until.since(now.start).secs() } else { 0.0 };
+        Habit { away_s: now.ran(until).secs(), up_s: before.up_s + up_s, ..before }
     }
 
     /// When a task that begins to compute at `from`, in the stretch of number `hint` or later, has had `cpu_s`
@@ -251,17 +273,18 @@ impl Stretch {
         if self.ready() { self.ran_before + at.since(self.start) } else { self.ran_before }
     }
 
-    pub(super) fn owner(&self) -> OwnerState {
-        if self.ready() { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) }
-    }
-
     /// What the host says of itself at a time in this stretch.
     pub(super) fn status(&self, at: Time) -> Status {
         Status {
-            owner: self.owner(),
+            owner: owner(self.ready()),
             cpu: self.cpu,
             up_for: at.since(self.up_since),
             owner_for: at.since(self.owner_since),
         }
     }
+}
+
+/// What a host says of its owner.
+pub(super) fn owner(ready: bool) -> OwnerState {
+    if ready { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) }
 }

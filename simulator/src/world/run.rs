@@ -2,7 +2,8 @@
 
 use common::job::Rules;
 use common::{IdSet, Span};
-use scheduler::event::Bag;
+use scheduler::estimates::Estimator;
+use scheduler::event::{Bag, Terms};
 use scheduler::experience::TrackRecord;
 use scheduler::{Experience, Settings};
 
@@ -94,6 +95,7 @@ impl<'a> Run<'a> {
             ..Rules::default()
         };
         let tasks = if self.tasks == 0 { IdSet::new() } else { IdSet::from_range(1, self.tasks) };
-        Bag::new(tasks, rules)
+        let estimator = Estimator { user: "somebody".to_owned(), program: "task".to_owned() };
+        Bag { terms: Terms { estimator, ..Terms::default() }, ..Bag::new(tasks, rules) }
     }
 }

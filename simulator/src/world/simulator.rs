@@ -17,7 +17,7 @@ use scheduler::effect::{Refused, Settled};
 use scheduler::experience::Habit;
 use scheduler::{Effect, Event, Experience, Scheduler};
 
-use super::course::{Change, Stretch, World};
+use super::course::{Change, Stretch, World, owner};
 use super::host::{Attempt, Host, NEVER};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 use super::run::Run;
@@ -266,16 +266,14 @@ impl<'a, 'r> Live<'a, 'r> {
     fn on_change(&mut self, change: Change) {
         let place = change.host as usize;
         let host = &mut self.sim.hosts[place];
-        let before = &self.world.courses[place].stretches[host.stretch as usize];
         host.stretch = change.stretch;
-        let after = self.stretch(place);
-        match (before.up, after.up) {
+        match (change.was_up, change.up) {
             (true, false) => self.on_down(place),
             (false, true) => {
-                self.sim.hosts[place].missed_at = NEVER;
+                host.missed_at = NEVER;
                 self.join(place);
             }
-            (true, true) => self.on_turned(place, after),
+            (true, true) => self.on_turned(place, change.ready),
             (false, false) => {}
         }
     }
@@ -299,9 +297,9 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     /// The owner of a host that is up comes, goes, or leaves another part of the processor.
-    fn on_turned(&mut self, place: usize, stretch: &Stretch) {
+    fn on_turned(&mut self, place: usize, ready: bool) {
         let host = &mut self.sim.hosts[place];
-        let owner_changed = host.told.0 != stretch.ready();
+        let owner_changed = host.told.0 != ready;
         if !host.held.is_empty() {
             if owner_changed || self.reports(place) {
                 self.plan_beat(place);
@@ -309,8 +307,8 @@ impl<'a, 'r> Live<'a, 'r> {
         } else if self.run.watch {
             self.hear(place, Vec::new());
         } else if owner_changed {
-            host.told.0 = stretch.ready();
-            self.step(Event::OwnerChanged { host: self.id(place), owner: stretch.owner() });
+            host.told.0 = ready;
+            self.step(Event::OwnerChanged { host: self.id(place), owner: owner(ready) });
         }
     }
 

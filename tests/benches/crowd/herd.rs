@@ -18,10 +18,13 @@ use link::{Channel, Identity, LinkError, tls};
 use quinn::crypto::rustls::QuicClientConfig;
 use tokio::sync::watch;
 
-/// So many workers share a socket.
+/// So many workers share a socket. Each socket has an address of its own, as PCs do: the master lets in only so many at a time
+/// from one address.
 const OF_A_SOCKET: usize = 250;
 /// So many join at a time: a first start is nothing that this measures.
 const JOINING: usize = 16;
+/// So often a worker tries to join.
+const ATTEMPTS: usize = 20;
 
 /// The process, as the benchmark sees it.
 pub(super) struct Herd {
@@ -74,7 +77,7 @@ pub(super) fn run(args: &[String]) {
     let [master, token, number, workers, ..] = args else { panic!("MASTER TOKEN NUMBER WORKERS") };
     let workers: u32 = workers.parse().expect("a number");
     let token: JoinToken = token.parse().expect("a token");
-    let (master, number) = (master.clone(), number.clone());
+    let (master, own): (String, u8) = (master.clone(), number.parse().expect("a number"));
     super::runtime().block_on(async move {
         let counts = Arc::new(Counts::default());
         let (go, deliver) = watch::channel(false);
@@ -88,15 +91,16 @@ pub(super) fn run(args: &[String]) {
             let mut joining = tokio::task::JoinSet::new();
             for n in 0..JOINING.min(workers as usize - identities.len()) {
                 let (master, token) = (master.clone(), token.clone());
-                let name = format!("pc-{number}-{}", identities.len() + n);
-                joining.spawn(async move { link::enrol(&master, &token, &name).await.expect("joins") });
+                let name = format!("pc-{own}-{}", identities.len() + n);
+                joining.spawn(join(master, token, name));
             }
             identities.extend(joining.join_all().await);
         }
         let mut endpoint = None;
         for (n, identity) in identities.into_iter().enumerate() {
             if n % OF_A_SOCKET == 0 {
-                endpoint = Some(quinn::Endpoint::client(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a socket"));
+                let from = [127, 1 + own, (n / OF_A_SOCKET) as u8, 1];
+                endpoint = Some(quinn::Endpoint::client(SocketAddr::from((from, 0))).expect("a socket"));
             }
             let endpoint = endpoint.clone().expect("a socket");
             tokio::spawn(work(endpoint, identity, counts.clone(), deliver.clone()));
@@ -111,6 +115,19 @@ pub(super) fn run(args: &[String]) {
         }
         std::future::pending::<()>().await;
     });
+}
+
+/// Joins, however crowded the door is: all of these workers come from one address, which gets only so many places.
+async fn join(master: String, token: JoinToken, name: String) -> Identity {
+    let mut backoff = link::retry::Backoff::default();
+    for _ in 0..ATTEMPTS {
+        match link::enrol(&master, &token, &name).await {
+            Ok(identity) => return identity,
+            Err(error) if error.passing() => tokio::time::sleep(backoff.delay()).await,
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    panic!("{name} cannot join");
 }
 
 /// One worker, for ever.

@@ -2,14 +2,9 @@
 //! them computed. The two differ on a busy machine: a process that was told to stop rests only when it would have had its
 //! turn, but does not compute in it.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::{Grid, eventually};
-use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{KEY_PRESS_EVENT, KEY_RELEASE_EVENT};
-use x11rb::protocol::xtest::ConnectionExt as _;
+use tests::{Display, Grid, eventually};
 
 use super::quantile;
 use super::task::{PROCESSES, Process, TASK, monotonic_ns};
@@ -24,47 +19,21 @@ const TYPES: Duration = Duration::from_millis(700);
 const LOOK: Duration = Duration::from_micros(500);
 
 /// The worker's settings: tasks run a second after the last touch, so that many presses fit into minutes; between
-/// presses the display is asked rarely, so that only what it tells by itself can be quick.
+/// presses the display is asked twice a second, so that only what it tells by itself can be quicker.
 fn settings(display: &str) -> String {
     format!(
-        "[owner]\nfirst_watch_s = 0\n[owner.input]\nidle_s = 1\nresume_s = 1\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\ninput_every_ms = 1500\nevdev = \"off\"\nlogind = \"off\"\n\
+        "[owner]\nfirst_watch_s = 0\n[owner.input]\nidle_s = 1\nresume_s = 1\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\nevdev = \"off\"\nlogind = \"off\"\n\
          load = \"off\"\nmemory = \"off\"\npower = \"off\"\n"
     )
 }
 
-fn press_key(person: &impl Connection) {
-    for kind in [KEY_PRESS_EVENT, KEY_RELEASE_EVENT] {
-        person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).expect("the display takes a key");
-    }
-    person.flush().expect("the display takes a key");
-}
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn display() -> Option<(Server, String)> {
-    let mut command = Command::new("Xvfb");
-    command.args(["-displayfd", "1", "-screen", "0", "64x64x24", "-nolisten", "tcp"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
-    Some((Server(child), format!(":{}", line.trim())))
-}
-
 /// Measures and prints.
 pub(super) fn measure(presses: u32) {
-    let Some((_server, name)) = display() else {
+    let Some(display) = Display::open() else {
         return println!("key press to frozen: not measured, there is no Xvfb (Debian: xvfb)");
     };
-    let (person, _) = x11rb::connect(Some(&name)).expect("the display answers");
     let mut grid = Grid::start();
-    grid.worker("pc").slots(SLOTS as u32).config(&settings(&name)).start();
+    grid.worker("pc").slots(SLOTS as u32).config(&settings(display.name())).start();
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
     grid.submit(["--array", &format!("1-{SLOTS}"), "--input", &input, "--", "./busy", TASK]);
@@ -76,15 +45,15 @@ pub(super) fn measure(presses: u32) {
             (all.len() == SLOTS * PROCESSES && all.iter().all(|process| !process.at_rest())).then_some(all)
         });
         // At any moment between two looks of the sensor.
-        std::thread::sleep(Duration::from_millis(rand::random_range(0..1_500)));
+        std::thread::sleep(Duration::from_millis(rand::random_range(0..1_000)));
         let (pressed, pressed_ns) = (Instant::now(), monotonic_ns());
-        press_key(&person);
+        display.press_key();
         let mut typed = pressed;
         while !processes.iter().all(|process| process.at_rest()) && pressed.elapsed() < NEVER {
             std::thread::sleep(LOOK);
             // Whoever came back types on: the tasks are not thawed before they are at rest.
             if typed.elapsed() > TYPES {
-                press_key(&person);
+                display.press_key();
                 typed = Instant::now();
             }
         }

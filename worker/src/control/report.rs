@@ -136,6 +136,8 @@ fn attempt_report(held: &Held) -> AttemptReport {
         Phase::Running => ("running", None),
         Phase::Suspended(reason) => ("suspended", Some(reason.to_string())),
         Phase::Ended => ("ended", None),
+        Phase::Ready => ("ready", None),
+        Phase::Held => ("suspended", Some("another task goes first".to_owned())),
     };
     AttemptReport {
         attempt: held.attempt.to_string(),

@@ -26,6 +26,8 @@ pub(super) struct Run {
     /// Since when it has been as it is now; none once it has ended.
     since: Option<Time>,
     frozen: bool,
+    /// Whether the master wants its slot for another.
+    pub held: bool,
     pub verdict: Verdict,
     /// When the patience with a command that was asked to end is over.
     pub kill_at: Option<Time>,
@@ -35,7 +37,8 @@ impl Run {
     /// One that starts now.
     pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
         let (ran, suspended) = (Span::ZERO, Span::ZERO);
-        Self { number, limit, ran, suspended, since: Some(now), frozen: false, verdict: Verdict::Open, kill_at: None }
+        let (frozen, held) = (false, false);
+        Self { number, limit, ran, suspended, since: Some(now), frozen, held, verdict: Verdict::Open, kill_at: None }
     }
 
     /// Run time so far.
@@ -93,7 +96,7 @@ impl Run {
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
         let since = self.since.filter(|_| self.verdict == Verdict::Open);
         let left = match self.frozen {
-            true => patience,
+            true => patience.filter(|_| !self.held),
             false => self.limit.map(|limit| Span(limit.0.saturating_sub(self.ran.0))),
         };
         let over = left.zip(since).map(|(left, since)| since + left);

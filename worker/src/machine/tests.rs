@@ -65,6 +65,8 @@ struct World {
     assigned: BTreeSet<AttemptId>,
     outcomes: BTreeMap<AttemptId, Completion>,
     next: u32,
+    /// How often the master let something go on, which it may have done while the slot was taken again.
+    released: usize,
     left: bool,
 }
 
@@ -85,6 +87,7 @@ impl World {
             assigned: BTreeSet::new(),
             outcomes: BTreeMap::new(),
             next: 1,
+            released: 0,
             left: false,
         }
     }
@@ -117,6 +120,7 @@ impl World {
             Action::Return(ids, _) => ids.iter().for_each(|id| self.fate(*id, Fate::Returned)),
             Action::Left => self.left = true,
             Action::Save(id) => assert!(matches!(self.places[id], Place::Running { .. }), "{id} saved"),
+            Action::Spent(spent) => assert_eq!(self.fates[&spent.attempt], Fate::Returned),
             Action::Discard(_) | Action::Forget(_) | Action::Report(_) | Action::Owner(_) | Action::Saving(..) => {}
         }
     }
@@ -133,9 +137,18 @@ impl World {
     }
 
     fn check(&self) {
+        let held = |id: &AttemptId| self.machine.running.get(id).is_some_and(|run| run.held);
         let running = self.places.iter().filter(|(_, place)| matches!(place, Place::Running { .. }));
-        let running: Vec<_> = running.collect();
-        assert!(running.len() <= self.slots, "{} run in {} slots", running.len(), self.slots);
+        let (still, running): (Vec<_>, Vec<_>) = running.partition(|(id, _)| held(id));
+        for (id, place) in still {
+            assert!(*place == Place::Running { frozen: true } || self.doomed.contains(id), "{id} is held, and runs");
+        }
+        // What was killed where it stood executes no more: it may be dying beside those that run.
+        let dying = |(id, place): &&(&AttemptId, &Place)| {
+            **place == Place::Running { frozen: true } && self.doomed.contains(*id)
+        };
+        let in_slots = running.iter().filter(|run| !dying(run)).count();
+        assert!(in_slots <= self.slots + self.released, "{in_slots} run in {} slots", self.slots);
         let active = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: false } && !self.doomed.contains(*id)
         };
@@ -147,7 +160,8 @@ impl World {
         assert!(!frozen || running.len() > allowed as usize, "something is frozen though the owner allows {allowed}");
         if let Some(patience) = self.patience {
             for held in self.machine.held(self.now) {
-                let late = held.frozen_for >= patience && !self.doomed.contains(&held.attempt);
+                let own = held.phase != Phase::Held && !self.doomed.contains(&held.attempt);
+                let late = held.frozen_for >= patience && own;
                 assert!(!late, "{held:?} is suspended for longer than the owner's patience");
             }
         }
@@ -215,6 +229,11 @@ impl World {
             }
             Op::Owner(decision) => drop(self.tell(Event::Decided(decision))),
             Op::Stop(which) => self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Stop(vec![id])))),
+            Op::Yield(which) => self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Yield(vec![id])))),
+            Op::Hold(which, held) => {
+                self.released += usize::from(!held);
+                self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Hold(vec![id], held))));
+            }
             Op::Abandon(which) => self.abandon(which),
             Op::Acknowledge(which) => {
                 let ended: Vec<_> = self.machine.ended().iter().copied().collect();
@@ -233,6 +252,12 @@ impl World {
     fn abandon(&mut self, which: usize) {
         let Some(id) = self.any(which) else { return };
         if self.machine.held(self.now).iter().any(|held| held.attempt == id) {
+            let run = self.machine.running.get(&id).or(self.machine.collecting.get(&id));
+            if run.is_some_and(|run| run.verdict == Verdict::Stopped) {
+                // It is still to say what it took.
+                self.tell(Event::Abandon(vec![id]));
+                return;
+            }
             self.fates.entry(id).or_insert(Fate::Abandoned);
             self.tell(Event::Abandon(vec![id]));
             assert!(!self.machine.held(self.now).iter().any(|held| held.attempt == id));
@@ -267,6 +292,8 @@ enum Op {
     End(usize),
     Owner(Decision),
     Stop(usize),
+    Yield(usize),
+    Hold(usize, bool),
     Abandon(usize),
     Acknowledge(usize),
     Pass(u64),
@@ -292,6 +319,8 @@ fn op() -> impl Strategy<Value = Op> {
         6 => any::<usize>().prop_map(Op::End),
         3 => decision().prop_map(Op::Owner),
         2 => any::<usize>().prop_map(Op::Stop),
+        1 => any::<usize>().prop_map(Op::Yield),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(which, held)| Op::Hold(which, held)),
         2 => any::<usize>().prop_map(Op::Abandon),
         3 => any::<usize>().prop_map(Op::Acknowledge),
         4 => (1u64..12).prop_map(Op::Pass),
@@ -402,6 +431,96 @@ fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
 }
 
 #[test]
+fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
+    let mut world = running(None);
+    world.play(&Op::Pass(6));
+    let actions = world.tell(Event::Hold(vec![id(1)], true));
+    assert_eq!(actions[0], Action::Freeze(id(1)));
+    assert!(matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Held), "{actions:?}");
+    assert_eq!(world.tell(Event::Hold(vec![id(1)], true)), []);
+    world.assign(1, None, false);
+    world.play(&Op::Stage { which: 0, fails: false });
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+    world.play(&Op::Pass(50));
+
+    // The owner comes and goes: what is held stays so.
+    let actions = world.tell(Event::Decided(PAUSED));
+    assert!(actions.contains(&Action::Freeze(id(2))) && !actions.contains(&Action::Freeze(id(1))), "{actions:?}");
+    let actions = world.tell(Event::Decided(Decision::Run));
+    assert!(actions.contains(&Action::Thaw(id(2))) && !actions.contains(&Action::Thaw(id(1))), "{actions:?}");
+
+    // Let go on while its slot is taken, it waits for that; also for the owner.
+    world.tell(Event::Decided(PAUSED));
+    world.released += 1;
+    assert!(!world.tell(Event::Hold(vec![id(1)], false)).contains(&Action::Thaw(id(1))));
+    assert!(world.tell(Event::Decided(Decision::Run)).contains(&Action::Thaw(id(1))), "it was started first");
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: true });
+    world.end(id(1));
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+    let done = &world.outcomes[&id(1)];
+    assert_eq!((done.ran, done.suspended), (Span::from_secs(6), Span::from_secs(50)));
+}
+
+#[test]
+fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
+    let mut world = running(None);
+    world.tell(Event::Hold(vec![id(1)], true));
+    world.assign(2, None, false);
+    world.play(&Op::Stage { which: 0, fails: false });
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+    world.abandon(0);
+    assert!(world.doomed.contains(&id(1)));
+    assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+    world.end(id(2));
+    world.play(&Op::Stage { which: 0, fails: false });
+    assert_eq!(world.places[&id(3)], Place::Staged, "it waits until nothing of the other is left");
+    world.end(id(1));
+    assert_eq!(world.places[&id(3)], Place::Running { frozen: false });
+}
+
+#[test]
+fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not_for_the_time_that_it_stands() {
+    let mut world = World::patient(1, Some(Span::from_secs(10)));
+    world.assign(1, None, false);
+    world.play(&Op::Stage { which: 0, fails: false });
+    world.tell(Event::Hold(vec![id(1)], true));
+    world.play(&Op::Pass(1_000));
+    assert!(world.doomed.is_empty() && world.machine.next_wakeup().is_none());
+    let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
+    assert!(actions.contains(&Action::Save(id(1))) && actions.contains(&Action::Kill(id(1))), "{actions:?}");
+    world.end(id(1));
+    assert_eq!(world.fates[&id(1)], Fate::Returned);
+
+    let mut world = running(None);
+    world.tell(Event::Hold(vec![id(1)], true));
+    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Kill(id(1))]);
+}
+
+#[test]
+fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_says_later() {
+    let mut world = running(None);
+    assert_eq!(world.tell(Event::Yield(vec![id(1)])), [Action::Save(id(1)), Action::Terminate(id(1))]);
+    assert_eq!(world.tell(Event::Yield(vec![id(1)])), []);
+    assert_eq!(world.tell(Event::Abandon(vec![id(1)])), []);
+    world.end(id(1));
+    assert_eq!(world.outcomes[&id(1)].outcome, Outcome::Stopped);
+}
+
+#[test]
+fn what_is_given_back_after_it_had_begun_says_what_it_took() {
+    let mut world = running(None);
+    world.play(&Op::Pass(7));
+    world.tell(Event::Shutdown);
+    world.places.insert(id(1), Place::Exited);
+    world.tell(Event::Exited(id(1)));
+    world.places.remove(&id(1));
+    let ending = Ending { cpu: Span::from_secs(3), ..Ending::bare(Outcome::Signalled(15)) };
+    let actions = world.tell(Event::Ended(id(1), Box::new(ending)));
+    let spent = Spent { attempt: id(1), ran: Span::from_secs(7), suspended: Span::ZERO, cpu: Span::from_secs(3) };
+    assert!(actions.contains(&Action::Spent(spent)), "{actions:?}");
+}
+
+#[test]
 fn a_start_is_reported_once_it_has_lasted_and_a_short_one_never() {
     let mut world = running(None);
     world.now = world.machine.next_wakeup().unwrap();
@@ -430,6 +549,41 @@ fn an_assignment_said_twice_is_made_once() {
     assert_eq!(world.tell(Event::Assigned(vec![command(1, None)])), []);
     world.settle();
     assert_eq!(world.outcomes.len(), 1);
+}
+
+#[test]
+fn what_starts_together_with_others_waits_for_the_word() {
+    let mut world = World::new(2);
+    world.assigned.insert(id(1));
+    world.tell(Event::AssignedTogether(vec![command(1, None)]));
+    world.play(&Op::Stage { which: 0, fails: false });
+    let phases = |world: &World| world.machine.held(world.now).iter().map(|h| (h.attempt, h.phase)).collect::<Vec<_>>();
+    assert_eq!(phases(&world), [(id(1), Phase::Ready)]);
+    // Others pass it.
+    world.assigned.insert(id(2));
+    world.tell(Event::Assigned(vec![command(2, None)]));
+    world.play(&Op::Stage { which: 0, fails: false });
+    assert_eq!(phases(&world), [(id(2), Phase::Running), (id(1), Phase::Ready)]);
+    assert!(world.tell(Event::Begin(vec![id(1)])).contains(&Action::Start(id(1))));
+    // Said again, it is neither made again nor held back.
+    assert_eq!(world.tell(Event::AssignedTogether(vec![command(1, None)])), []);
+    assert_eq!(phases(&world), [(id(1), Phase::Running), (id(2), Phase::Running)]);
+    world.settle();
+    assert_eq!(world.outcomes.len(), 2);
+}
+
+#[test]
+fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_owner_who_returns() {
+    let mut world = World::new(1);
+    world.assigned.insert(id(1));
+    world.tell(Event::AssignedTogether(vec![command(1, None)]));
+    world.places.insert(id(1), Place::Staged);
+    let told = world.tell(Event::Staged(id(1)));
+    let ready = Held { attempt: id(1), phase: Phase::Ready, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
+    assert_eq!(told, [Action::Report(vec![ready])]);
+    world.tell(Event::Decided(PAUSED));
+    assert_eq!(world.fates.get(&id(1)), Some(&Fate::Returned));
+    assert_eq!(world.tell(Event::Begin(vec![id(1)])), [], "the word comes too late");
 }
 
 #[test]

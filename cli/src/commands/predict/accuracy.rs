@@ -1,9 +1,10 @@
 //! `deskgrid predict accuracy`: how good predictions of waits are, on a log. What is not here: the predictor.
 
+use std::path::Path;
+
 use serde::Serialize;
 use simulator::batch::{Foretold, HELD, Log, Way, foretell};
 
-use crate::args::predict::AccuracyArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
@@ -17,25 +18,32 @@ struct Answer {
     predictors: Vec<WayJson>,
 }
 
+/// How good one way to predict is.
 #[derive(Serialize)]
-struct WayJson {
-    name: &'static str,
-    median_error_s: f64,
-    mean_error_s: f64,
-    held: f64,
-    coverage: f64,
-    median_width_s: f64,
-    slope: f64,
-    intercept: f64,
-    correlation: f64,
-    median_ratio: f64,
+pub(super) struct WayJson {
+    pub name: &'static str,
+    pub median_error_s: f64,
+    pub mean_error_s: f64,
+    pub held: f64,
+    pub coverage: f64,
+    pub median_width_s: f64,
+    pub slope: f64,
+    pub intercept: f64,
+    pub correlation: f64,
+    pub median_ratio: f64,
     /// What was predicted and what came, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    scatter: Option<Vec<(f64, f64)>>,
+    pub scatter: Option<Vec<(f64, f64)>>,
 }
 
 impl WayJson {
-    fn of(way: Way, scatter: bool) -> Self {
+    /// Its name and its median error.
+    pub(super) fn line(&self) -> String {
+        format!("{} {:.0}", self.name, self.median_error_s)
+    }
+
+    /// How good this way is; with every pair, if so wished.
+    pub(super) fn of(way: Way, scatter: bool) -> Self {
         let accuracy = way.accuracy;
         WayJson {
             name: way.name,
@@ -53,23 +61,29 @@ impl WayJson {
     }
 }
 
-/// Does what was asked for.
-pub(super) fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, Failure> {
-    let log = Log::read(&args.log).map_err(|error| {
+/// Does what was asked for, on a log.
+pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit, Failure> {
+    let log = Log::read(file).map_err(|error| {
         let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
         Failure::usage("the log cannot be used", hint).because(error)
     })?;
     let Foretold { taught, judged, processors, ways } = foretell(&log);
-    let predictors = ways.into_iter().map(|way| WayJson::of(way, args.scatter)).collect();
-    let answer = Answer { log: args.log.display().to_string(), processors, taught, judged, predictors };
-    let ids = || answer.predictors.iter().map(|way| format!("{} {:.0}", way.name, way.median_error_s)).collect();
+    let predictors = ways.into_iter().map(|way| WayJson::of(way, scatter)).collect();
+    let answer = Answer { log: file.display().to_string(), processors, taught, judged, predictors };
+    let ids = || answer.predictors.iter().map(WayJson::line).collect();
     context.out.show(&answer, || text(&answer, context.out.color()), ids)?;
     Ok(Exit::Well)
 }
 
 fn text(answer: &Answer, color: bool) -> String {
+    let rows = table(&answer.predictors, color);
+    format!("{} jobs judged after {} that taught\n{rows}", answer.judged, answer.taught)
+}
+
+/// A row for each way to predict.
+pub(super) fn table(predictors: &[WayJson], color: bool) -> String {
     let mut rows = Rows::new(&["PREDICTOR", "MEDIAN ERROR", "MEAN ERROR", "HELD", "WIDTH", "CORRELATION"], color);
-    for way in &answer.predictors {
+    for way in predictors {
         rows.add([
             way.name.to_owned(),
             format!("{:.0} s", way.median_error_s),
@@ -79,5 +93,5 @@ fn text(answer: &Answer, color: bool) -> String {
             format!("{:.2}", way.correlation),
         ]);
     }
-    format!("{} jobs judged after {} that taught\n{}", answer.judged, answer.taught, rows.text("no jobs to judge"))
+    rows.text("nothing to judge")
 }

@@ -12,6 +12,7 @@ use scheduler::policy::width::{Question, Soonest, Way, Width};
 use serde::{Deserialize, Serialize};
 
 use crate::args::predict::{WaitArgs, WidthArgs};
+use crate::args::value::Parallelism;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
@@ -101,10 +102,16 @@ pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Fai
         Some(file) => of_file(file, args.width)?,
         None => live(context, args.width.unwrap_or(1)).await?,
     };
-    answer.run_s = args.work.map(|work| work.0.as_secs_f64() / f64::from(answer.width.max(1)));
+    answer.run_s = args.work.and_then(|work| run_s(work.0.as_secs_f64(), args.parallelism, answer.width.max(1)));
     answer.total_s = answer.used.zip(answer.run_s).map(|(wait_s, run_s)| wait_s + run_s);
     context.out.show(&answer, || wait_text(&answer), || vec![seconds(answer.used)])?;
     Ok(Exit::Well)
+}
+
+/// How long so much work takes on so many hosts, in seconds.
+fn run_s(work_s: f64, parallelism: Option<Parallelism>, hosts: u32) -> Option<f64> {
+    let Some(Parallelism(parallelism, sigma)) = parallelism else { return Some(work_s / f64::from(hosts)) };
+    Some(Malleable { work_s, speedup: Speedup::new(parallelism, sigma.unwrap_or(1.0))? }.run_s(hosts))
 }
 
 fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
@@ -181,7 +188,7 @@ fn wait_text(answer: &WaitJson) -> String {
         said(answer.mean_s),
     );
     if let Some(run_s) = answer.run_s {
-        let _ = writeln!(out, "then {run_s:.1} s of work on each: done in about {}", said(answer.total_s));
+        let _ = writeln!(out, "then {run_s:.1} s of work: done in about {}", said(answer.total_s));
     }
     out
 }

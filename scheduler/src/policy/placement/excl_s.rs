@@ -17,7 +17,7 @@ pub struct ExclS {
 impl ExclS {
     fn threshold(self, scene: &Scene<'_>) -> f64 {
         let (mean, sd) = scene.hosts.index.fleet.speed_mean_sd();
-        let fastest = scene.hosts.index.fastest().map_or(0.0, Speed::factor);
+        let fastest = scene.hosts.fastest().map_or(0.0, Speed::factor);
         (mean - self.sds * sd).min(fastest)
     }
 

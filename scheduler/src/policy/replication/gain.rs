@@ -17,10 +17,23 @@ pub struct Gain {
     pub copies_max: f64,
 }
 
+/// Tasks that keep their state lose little, and make do with so much less.
+const WITH_STATE: f64 = 0.95;
+
+impl Gain {
+    /// Copies per task that jobs may start on average: those whose tasks keep their state, or the others.
+    pub(crate) fn budget(self, keeps: bool) -> f64 {
+        if keeps { WITH_STATE * self.copies_max } else { self.copies_max }
+    }
+}
+
 /// Points of time at which probabilities are computed.
 const POINTS: usize = 24;
 /// A probability that is not told apart from 1.
 const CERTAIN: f64 = 1e-6;
+/// Suspensions are tabulated so many times between two points, and for so many points.
+const PARTS: usize = 8;
+const REACH: usize = 64;
 
 /// Probabilities at the points of time.
 type Row = [f64; POINTS];
@@ -58,6 +71,8 @@ pub(crate) struct Gains<'a> {
     step_s: f64,
     /// The points of time.
     at_s: Row,
+    /// How likely a suspension lasts for a time, in steps: by place and, in rows, by the parts of a step beyond it.
+    lasting: Vec<[f64; REACH]>,
     /// By how much the hope for a task that has been missed falls from one point to the next.
     fall: f64,
     open: Vec<Open>,
@@ -75,7 +90,16 @@ impl<'a> Gains<'a> {
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
         let (open, odds) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
         let fall = (-2.0 * step_s / (search.task_s + search.best_s)).exp();
-        Self { search, step_s, at_s, fall, open, odds, done: [1.0; POINTS] }
+        let alive = |steps: f64| search.curves.resumption.alive(steps * step_s);
+        let row = |part| std::array::from_fn(|place| alive(place as f64 + part as f64 / PARTS as f64));
+        let lasting = (0..=PARTS).map(row).collect();
+        Self { search, step_s, at_s, lasting, fall, open, odds, done: [1.0; POINTS] }
+    }
+
+    /// How many points of time there are up to this one.
+    fn upto(&self, time_s: f64) -> usize {
+        let place = (time_s - self.search.begin_s) / self.step_s + 0.5;
+        place.clamp(0.0, POINTS as f64) as u32 as usize
     }
 
     /// One more task, with the laws of its live attempts.
@@ -97,9 +121,25 @@ impl<'a> Gains<'a> {
 
     /// Takes from each probability that this attempt is done by then.
     fn multiply(&self, row: &mut Row, law: &Law) {
-        let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5).ceil().max(0.0) as usize;
-        let first = first.min(POINTS);
-        law.multiply_undone(&self.at_s[first..], &mut row[first..], self.search.curves);
+        let first =
+            ((law.end_s - self.search.begin_s) / self.step_s - 0.5).ceil().clamp(0.0, POINTS as f64) as u32 as usize;
+        let Some(first_s) = self.at_s.get(first) else { return };
+        let age = (first_s - law.end_s).max(0.0) / self.step_s;
+        let place = age.min(REACH as f64) as u32;
+        let later = &mut row[first..];
+        if law.suspended_s.is_some() || place as usize + later.len() > REACH {
+            return law.multiply_undone(&self.at_s[first..], later, self.search.curves);
+        }
+        let parts = (age - f64::from(place)) * PARTS as f64;
+        let part = (parts as u32).min(PARTS as u32 - 1);
+        let weight = parts - f64::from(part);
+        let (gone, here) = (1.0 - law.alive, law.alive * (1.0 - law.undisturbed));
+        let rows = self.lasting[part as usize][place as usize..]
+            .iter()
+            .zip(&self.lasting[part as usize + 1][place as usize..]);
+        for (value, (low, high)) in later.iter_mut().zip(rows) {
+            *value *= gone + here * (low + weight * (high - low));
+        }
     }
 
     /// The probabilities that no later copy of a task has saved it: certain until one could have, then falling until
@@ -107,20 +147,24 @@ impl<'a> Gains<'a> {
     fn unsaved(&self, first_s: f64, left: f64) -> Row {
         const LEFT: f64 = 0.5;
         let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
-        let mut missed: Option<f64> = None;
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
         let missed_s = first_s + if self.search.keeps { notice_s + start_s } else { could_s };
-        self.at_s.map(|at_s| {
-            if at_s <= could_s {
-                1.0
-            } else if at_s <= missed_s {
-                1.0 - (1.0 - LEFT) * (at_s - could_s) / (missed_s - could_s).max(1.0)
-            } else {
-                let begun = || LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp();
-                *missed.insert(missed.map_or_else(begun, |before| before * self.fall))
+        let could = self.upto(could_s);
+        let missed = self.upto(missed_s).max(could);
+        let slope = (1.0 - LEFT) / (missed_s - could_s).max(1.0);
+        let mut row = [1.0; POINTS];
+        for (hope, at_s) in row[could..missed].iter_mut().zip(&self.at_s[could..missed]) {
+            *hope = 1.0 - slope * (at_s - could_s);
+        }
+        if let Some(at_s) = self.at_s.get(missed) {
+            let mut rest = LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp();
+            for hope in &mut row[missed..] {
+                *hope = rest;
+                rest *= self.fall;
             }
-        })
+        }
+        row
     }
 
     /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that of a copy with so much
@@ -131,7 +175,7 @@ impl<'a> Gains<'a> {
         for (at, (open, odds)) in self.open.iter().zip(&self.odds).enumerate() {
             let own = (open.left < 1.0).then(|| self.weights(&law(open.left)));
             let weights = own.as_ref().unwrap_or(&fresh);
-            let gain: f64 = weights.iter().zip(odds).map(|(weight, odds)| weight * odds).sum();
+            let gain = product(weights, odds);
             if best.is_none_or(|(_, most)| gain > most) && open.room && fit(open.task) {
                 best = Some((at, gain));
             }
@@ -163,6 +207,17 @@ impl<'a> Gains<'a> {
         }
         self.open[at].room = room;
     }
+}
+
+/// The sum of the products, in an order that lets several be added at a time.
+fn product(weights: &Row, odds: &Row) -> f64 {
+    let mut sums = [0.0; 4];
+    for (weights, odds) in weights.chunks_exact(4).zip(odds.chunks_exact(4)) {
+        for (sum, (weight, odds)) in sums.iter_mut().zip(weights.iter().zip(odds)) {
+            *sum += weight * odds;
+        }
+    }
+    sums.iter().sum()
 }
 
 #[cfg(test)]

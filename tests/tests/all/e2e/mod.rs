@@ -21,6 +21,7 @@ mod record;
 mod research;
 mod service;
 mod speculation;
+mod together;
 mod udp_blocked;
 
 use std::time::Duration;

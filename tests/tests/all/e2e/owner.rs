@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tests::{Grid, alive_with, eventually};
+use tests::{Display, Grid, alive_with, eventually};
 
 use super::{all_gone, attempts, job, long_sleep, running};
 
@@ -133,4 +133,55 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     assert_eq!((tries.len(), &tries[1]["duplicate"]), (2, &false.into()), "{tries:?}");
     let host = grid.json(["host", "info", "h1"]);
     assert_eq!((&host["lost"], &host["finished"]), (&0.into(), &1.into()), "given back is not lost: {host}");
+}
+
+/// Only the display is looked at.
+fn only(display: &Display) -> String {
+    let off = ["evdev", "logind", "load", "memory", "power"].map(|sensor| format!("{sensor} = \"off\"\n"));
+    format!("[sensors]\ndisplays = [\"{}\"]\n{}", display.name(), off.concat())
+}
+
+#[test]
+fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
+    let Some(display) = Display::open() else { return println!("SKIPPED: no Xvfb here (Debian: xvfb)") };
+    let mut grid = Grid::start();
+    let rules = "[owner]\nfirst_watch_s = 0\nslots_when_active = 1\n[owner.input]\nidle_s = 2\nresume_s = 2\n";
+    grid.worker("pc").slots(2).config(&format!("{rules}{}", only(&display))).start();
+    let sleep = long_sleep();
+    grid.submit(["--array", "1-2", "--", "sleep", &sleep]);
+    counts(&grid, "running", 2);
+    // The person types on until that is seen: tasks go on two seconds after the last key.
+    grid.until("one slot is left, and one task suspended", &["host", "info", "pc"], |host| {
+        display.press_key();
+        let tasks = &grid.json(["job", "info", "last"])["tasks"];
+        let shared = host["reason"] == "in-use: tasks may use 1 of 2 slots" && host["slots_usable"] == 1;
+        (shared && tasks["suspended"] == 1 && tasks["running"] == 1).then_some(())
+    });
+    let mut tries: Vec<_> = (1..=2).flat_map(|index| attempts(&grid, &format!("1.{index}"))).collect();
+    tries.retain(|attempt| attempt["state"] == "suspended");
+    assert_eq!(tries.len(), 1, "{tries:?}");
+    assert!(tries[0]["reason"].as_str().is_some_and(|why| why.contains("in-use")), "{tries:?}");
+    // Nobody types any more.
+    counts(&grid, "running", 2);
+}
+
+#[test]
+fn with_the_shipped_rules_nothing_starts_where_somebody_types_and_the_wait_says_so() {
+    let Some(display) = Display::open() else { return println!("SKIPPED: no Xvfb here (Debian: xvfb)") };
+    let shipped =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/worker.toml")).expect("is shipped");
+    let (rules, _) = shipped.split_once("\n[sensors]").expect("its sensors come last");
+    let (_, rules) = rules.split_once("\n[owner]").expect("it has the owner's rules");
+    let mut grid = Grid::start();
+    // The sensors are those of this test: what a machine that runs tests is busy with says nothing.
+    grid.worker("pc").config(&format!("[owner]{rules}\n{}", only(&display))).start();
+    display.press_key();
+    let job = grid.submit(["--", "echo", "here"]);
+    let waits = grid.until("the touch is seen", &["host", "info", "pc"], |host| {
+        (host["reason"] == "in-use").then(|| grid.json(["job", "explain", &job]))
+    });
+    assert!(waits.to_string().contains("in-use"), "{waits}");
+    let status = grid.as_user("pc", ["worker", "status", "--why"]).expect_code(0).stdout;
+    assert!(status.contains("tasks resume after 3m00s without input"), "{status}");
+    assert_eq!(super::job(&grid, &job)["tasks"]["waiting"], 1);
 }

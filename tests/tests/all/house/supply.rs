@@ -77,11 +77,16 @@ fn every_licence_is_on_the_list() {
     }
 }
 
+/// What is locked for the program, and for fuzzing it.
+fn locked() -> Vec<Locked> {
+    ["Cargo.lock", "fuzz/Cargo.lock"].into_iter().flat_map(|path| parse::<Lock>(path).package).collect()
+}
+
 #[test]
 fn no_locked_version_has_a_known_advisory() {
-    let (table, lock): (Advisories, Lock) = (parse(".ci/advisories.toml"), parse("Cargo.lock"));
+    let table: Advisories = parse(".ci/advisories.toml");
     assert!(!table.advisory.is_empty());
-    for Locked { name, version, .. } in &lock.package {
+    for Locked { name, version, .. } in &locked() {
         for advisory in table.advisory.iter().filter(|a| a.name == *name) {
             let safe = |range: &String| VersionReq::parse(range).expect("a version range").matches(version);
             assert!(
@@ -96,19 +101,18 @@ fn no_locked_version_has_a_known_advisory() {
 
 #[test]
 fn every_locked_crate_was_looked_up() {
-    let (table, lock): (Advisories, Lock) = (parse(".ci/advisories.toml"), parse("Cargo.lock"));
-    for Locked { name, .. } in lock.package.iter().filter(|p| p.source.is_some()) {
+    let table: Advisories = parse(".ci/advisories.toml");
+    for Locked { name, .. } in locked().iter().filter(|p| p.source.is_some()) {
         assert!(table.looked_up.contains(name), "{name} is new: run .ci/advisories (its head says how)");
     }
 }
 
 #[test]
 fn libraries_are_registry_releases() {
-    let lock: Lock = parse("Cargo.lock");
-    for Locked { name, source, .. } in &lock.package {
+    for Locked { name, source, .. } in &locked() {
         let from = source.as_deref().unwrap_or("workspace");
         let fine = from == "registry+https://github.com/rust-lang/crates.io-index"
-            || (from == "workspace" && super::ROOMS.contains(&name.as_str()));
+            || (from == "workspace" && (super::ROOMS.contains(&name.as_str()) || name == "fuzz"));
         assert!(fine, "{name} comes from {from}");
     }
 }

@@ -54,6 +54,14 @@ impl Survey {
         None
     }
 
+    /// Would let all tasks together have at most this part of the host's processors.
+    ///
+    /// # Errors
+    /// Always: jobs are limited one by one only.
+    pub fn throttle(&self, _part: f64) -> Result<(), String> {
+        Err("on Windows the time of all tasks together is not limited".to_owned())
+    }
+
     /// Where attempts are held that are frozen in this way. Suspending every process of a job, until a look finds none that
     /// is not, stands for what other systems do with signals.
     ///

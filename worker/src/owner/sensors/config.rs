@@ -5,6 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::owner::rules::InputRule;
+
+/// Input is looked at no more often than this, in milliseconds.
+const OFTEN_MS: u64 = 500;
+
 /// Whether a sensor looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,11 +113,30 @@ impl SensorsConfig {
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.max(1))
     }
+
+    /// The same for a rule about input: twice or more often within the time without input after which tasks run. Only the
+    /// first touch after a pause is told at once, so whoever types on must be looked at before that time is over.
+    #[must_use]
+    pub fn heeding(&self, rule: &InputRule) -> Self {
+        let half_ms = (rule.idle_s.min(rule.resume_s) * 500.0) as u64;
+        Self { input_every_ms: self.input_every_ms.min(half_ms.max(OFTEN_MS)), ..self.clone() }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn input_is_looked_at_before_the_time_without_it_is_over() {
+        let every = |idle_s, resume_s| {
+            SensorsConfig::default().heeding(&InputRule { heed: true, idle_s, resume_s }).input_every_ms
+        };
+        assert_eq!(
+            (every(180.0, 180.0), every(180.0, 4.0), every(2.0, 2.0), every(0.0, 0.0)),
+            (5_000, 2_000, 1_000, 500)
+        );
+    }
 
     #[test]
     fn what_is_left_out_is_as_by_default_and_what_is_unknown_is_refused() {

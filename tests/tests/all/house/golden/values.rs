@@ -1,6 +1,6 @@
 //! One value of each message, every field different from its default.
 
-use common::attempt::{Held, OutputFile, Phase, Stream};
+use common::attempt::{Held, OutputFile, Phase, Spent, Stream};
 use common::availability::Stretch;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
@@ -12,17 +12,19 @@ use common::job::{
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AccountView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView, EstimatesView,
-    ExplainView, FileView, Forecast, HostState, HostView, JobState, JobView, LimitsView, OutputView, PromiseState,
-    PromiseStatus, PromiseView, QualityView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState, TaskView,
-    TokenView, Undecided, WaitView,
+    AccountView, AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView,
+    EstimatesView, ExplainView, FileView, Forecast, ForetoldView, HostState, HostView, JobState, JobView, LimitsView,
+    OutputView, PromiseState, PromiseStatus, PromiseView, QualityView, ScalingView, SpeculationView, SpreadView,
+    StartView, TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::worker::{Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
-use common::{AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, RequestId, Span, Speed, TaskId, Time};
+use common::{
+    AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, Ranks, RequestId, Span, Speed, TaskId, Time,
+};
 
 /// Names each variant by a match that a new variant breaks, and counts them.
 macro_rules! variants {
@@ -39,19 +41,19 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance, Spent,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
-    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept,
+    Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account, HostsWait,
+    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
-    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait,
+    Undecided, Identities, Audit, NotPromised, Estimates, Accounts, HostsWait, Accuracy,
 });
 
 fn forecast() -> Forecast {
@@ -86,8 +88,8 @@ fn ids() -> IdSet {
 }
 
 fn held() -> Vec<Held> {
-    let phases =
-        [Phase::Queued, Phase::Staging, Phase::Running, Phase::Suspended(YieldReason::OnBattery), Phase::Ended];
+    let other = [Phase::Suspended(YieldReason::OnBattery), Phase::Ended, Phase::Ready, Phase::Held];
+    let phases = [Phase::Queued, Phase::Staging, Phase::Running].into_iter().chain(other);
     phases
         .map(|phase| Held {
             attempt: attempt(),
@@ -96,7 +98,7 @@ fn held() -> Vec<Held> {
             frozen_for: Span(2_000_000),
             progress: Some(0.25),
         })
-        .to_vec()
+        .collect()
 }
 
 fn facts() -> HostFacts {
@@ -206,6 +208,12 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         ToMaster::Leaving,
         ToMaster::Recorded { last: 300, stretches: stretches() },
         ToMaster::Instance(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
+        ToMaster::Spent(Spent {
+            attempt: attempt(),
+            ran: Span(1_500_000),
+            suspended: Span(2_000_000),
+            cpu: Span(1_250_000),
+        }),
     ]
 }
 
@@ -263,6 +271,15 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         ToWorker::Beat { abandon: vec![attempt()] },
         ToWorker::Goodbye,
         ToWorker::Kept { last: 300 },
+        ToWorker::AssignTogether(vec![Assignment {
+            attempt: attempt(),
+            limit: Some(Span(60_000_000)),
+            report_every: None,
+            work: Errand::Noop,
+        }]),
+        ToWorker::Begin(vec![attempt()]),
+        ToWorker::Hold { attempts: vec![attempt()], frozen: true },
+        ToWorker::Yield { attempts: vec![attempt()], why: "made room for task 7.3".into() },
     ]
 }
 
@@ -300,6 +317,14 @@ fn noop_spec() -> JobSpec {
     JobSpec { name: "noop".into(), tasks, work: Work::Noop, rules: Rules::default() }
 }
 
+fn ranks_spec() -> JobSpec {
+    let command = CommandSpec::new(vec![template("./solve"), template("%{RANK}"), template("%{WIDTH}")]);
+    let (work, parallelism, sigma) = (Some(Span(9_000_000)), Some(12.5), Some(0.5));
+    let ranks = Ranks { least: 2, most: Some(16), work, parallelism, sigma };
+    let (tasks, rules) = (TaskSet { ids: Ranks::tasks(2), items: Vec::new() }, Rules::default());
+    JobSpec { name: "solve".into(), tasks, work: Work::Ranks(command, ranks), rules }
+}
+
 pub(super) fn requests() -> Vec<Request> {
     let (job, tasks) = (JobId(7), Selector::Ids(ids()));
     let id = RequestId(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
@@ -308,6 +333,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Hello(versions()),
         submit(Submission::Inline(Box::new(spec())), false),
         submit(Submission::Inline(Box::new(noop_spec())), true),
+        submit(Submission::Inline(Box::new(ranks_spec())), true),
         submit(Submission::Blob(blob(10)), false),
         Request::Jobs { jobs: Selector::All, states: JobState::ALL.to_vec() },
         Request::Watch { jobs: Selector::Last, quiet: true, timeout: Some(Span(5_000_000)) },
@@ -318,6 +344,7 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Forget { jobs: Selector::Ids(ids()) },
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
+        Request::Accuracy,
         Request::Hosts { names: vec!["office-12".into()] },
         Request::Drain { host: "office-12".into() },
         Request::Undrain { host: "host-12".into() },
@@ -376,7 +403,32 @@ fn job_view() -> JobView {
         promise: Some(promise_status()),
         limits: Some(limits()),
         starts: Some(starts()),
+        width: Some(width()),
     }
+}
+
+fn width() -> WidthView {
+    let at = |s: u64| Time(1_700_000_000_000_000 + s);
+    let way = |hosts, finish| WayView { hosts, start: at(2_000_000), finish: Some(at(finish)) };
+    WidthView {
+        least: 2,
+        most: 16,
+        ranks: Some(13),
+        formed: Some(at(1)),
+        begun: Some(at(2)),
+        free: 4,
+        hosts: 20,
+        behind: 3,
+        scaling: Some(ScalingView { work: Span(9_000_000), parallelism: 12.0, sigma: 0.5, runs: 7 }),
+        ways: vec![way(4, 9_000_000), way(13, 5_000_000)],
+        chosen: Some(way(13, 5_000_000)),
+        why: Some("nothing is known".into()),
+    }
+}
+
+fn foretold() -> ForetoldView {
+    let (at, wait) = (Time(1_700_000_000_000_000), Span(60_000_000));
+    ForetoldView { hosts: 13, at, wait, low: Span(20_000_000), high: Span(90_000_000), came: Span(55_000_000) }
 }
 
 fn promise_status() -> PromiseStatus {
@@ -445,6 +497,7 @@ fn task_view() -> TaskView {
             disclosed: Time(1_700_000_000_000_000),
             requested: Some(Time(1_700_000_001_000_000)),
             executed: Some(Time(1_700_000_002_000_000)),
+            removed: Some(Time(1_700_000_003_000_000)),
         }),
     }
 }
@@ -460,6 +513,7 @@ fn account_view() -> AccountView {
         used_s: 60.5,
         billed_s: 50.5,
         free_s: 10.0,
+        kept_bytes: 4_096,
         scaled_if_all_billed: Some(1.25),
         scaled_by_waited_for: Some(1.5),
         response_s: Some(spread),
@@ -475,6 +529,7 @@ fn output_view() -> OutputView {
         stdout: (stream(b"out"), Some("1.out".into())),
         stderr: (stream(b"err"), None),
         files: vec![FileView { path: path("out.txt"), blob: blob(11), executable: true }],
+        removed: true,
     }
 }
 
@@ -527,6 +582,7 @@ pub(super) fn replies() -> Vec<Reply> {
             predicted: Some(forecast()),
             promise: Some(promise()),
             limits: Some(limits()),
+            width: Some(Box::new(width())),
         },
         Reply::Jobs(vec![job_view()]),
         Reply::Tasks(vec![task_view()]),
@@ -555,6 +611,7 @@ pub(super) fn replies() -> Vec<Reply> {
         }]),
         Reply::Accounts(vec![account_view()]),
         Reply::HostsWait(hosts_wait()),
+        Reply::Accuracy(AccuracyView { hosts: vec![foretold()], starts: vec![foretold()], open: 2 }),
     ]
 }
 

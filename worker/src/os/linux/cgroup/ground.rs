@@ -21,6 +21,9 @@ const ASIDE: &str = "deskgrid-worker";
 const DYING: Duration = Duration::from_secs(2);
 const DYING_PAUSE: Duration = Duration::from_millis(5);
 
+/// Processor time is limited over this time, in microseconds.
+const PERIOD_US: u64 = 100_000;
+
 /// What a group of a ground can do, and how it is called on a command line.
 const POWERS: [(&str, u8, Power); 7] = [
     ("freeze2", 2, Power::Freeze),
@@ -99,6 +102,29 @@ impl Survey {
         let handed_down = self.unified.as_ref().is_ok_and(|base| base.join("cpu.weight").exists());
         let old = self.processor.as_ref().err().filter(|_| !handed_down)?;
         Some(format!("the `cpu` controller is not delegated to this worker in version 2, and {old}"))
+    }
+
+    /// Lets all tasks together have at most this part (above 0, at most 1) of the host's processors.
+    ///
+    /// # Errors
+    /// If there is no group in which processor time can be limited; says why.
+    pub fn throttle(&self, part: f64) -> Result<(), String> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let quota = (part < 1.0).then(|| (part * processors * PERIOD_US as f64).ceil() as u64);
+        let unified = self.unified.as_ref().map(|dir| {
+            let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
+            Group { version: 2, dir: dir.clone() }.set("cpu.max", &format!("{quota} {PERIOD_US}"))
+        });
+        let old = self.processor.as_ref().map(|group| {
+            let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
+            group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
+            group.set("cpu.cfs_quota_us", &quota)
+        });
+        match (unified, old) {
+            (Ok(Ok(())), _) | (_, Ok(Ok(()))) => Ok(()),
+            (_, Ok(Err(error))) => Err(format!("this kernel does not limit the time of a `cpu` group: {error}")),
+            _ => Err(self.why_no_processor().unwrap_or_else(|| "the `cpu` controller takes no limit".to_owned())),
+        }
     }
 
     /// The grounds on which attempts are frozen in this way; limits are taken where they can be had.

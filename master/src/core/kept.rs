@@ -1,0 +1,194 @@
+//! How much is kept of what was executed and nobody has requested: so much of each user, so much in all. The oldest goes
+//! first; whose share is full has no more disclosed work started. What is not here: the rows (`store::kept`), and content,
+//! which is swept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{Completion, IdSet, JobId, Time};
+use scheduler::Event;
+
+use super::Core;
+use crate::limits::Limits;
+use crate::store::{Removed, StoreError, bytes_left};
+
+/// From this part of a user's share on, in per cent, nothing more of that user's is started that nobody has requested.
+const FULL: u64 = 90;
+
+/// How much is kept, and may be, in bytes.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    /// Of all users together, and of one.
+    most: (u64, u64),
+    by_user: BTreeMap<String, u64>,
+    total: u64,
+    /// Users of whose outputs some were removed since the last one was requested or forgotten.
+    overflown: BTreeSet<String>,
+    /// Users whose shares are full, as the scheduler was last told.
+    full: BTreeSet<String>,
+}
+
+impl Shelf {
+    pub(super) fn of(limits: &Limits, by_user: BTreeMap<String, u64>) -> Self {
+        let most = (limits.unrequested_bytes, limits.unrequested_bytes_per_user);
+        let total = by_user.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        Self { most, by_user, total, overflown: BTreeSet::new(), full: BTreeSet::new() }
+    }
+
+    fn add(&mut self, user: &str, bytes: u64) {
+        let sum = self.by_user.entry(user.to_owned()).or_default();
+        *sum = sum.saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
+    }
+
+    fn take(&mut self, user: &str, bytes: u64) {
+        self.total = self.total.saturating_sub(bytes);
+        if let Some(sum) = self.by_user.get_mut(user) {
+            *sum = sum.saturating_sub(bytes);
+            if *sum == 0 {
+                self.by_user.remove(user);
+            }
+        }
+    }
+
+    fn of_user(&self, user: &str) -> u64 {
+        self.by_user.get(user).copied().unwrap_or(0)
+    }
+
+    /// Whether a user's share is as good as full, with so many bytes more. Where not even one output fits, nothing is kept,
+    /// and nobody could make room.
+    fn is_full(&self, user: &str, more: u64) -> bool {
+        let bytes = self.of_user(user).saturating_add(more);
+        let brims = u128::from(bytes) * 100 >= u128::from(self.most.1) * u128::from(FULL);
+        bytes > 0 && (brims || self.overflown.contains(user))
+    }
+
+    /// What is to be removed next: something of this user's, or of anybody's.
+    fn excess<'a>(&self, user: &'a str) -> Option<Option<&'a str>> {
+        match (self.of_user(user) > self.most.1, self.total > self.most.0) {
+            (true, _) => Some(Some(user)),
+            (false, true) => Some(None),
+            _ => None,
+        }
+    }
+}
+
+impl Core {
+    /// Keeps what an attempt did and left; where nobody has requested its task, only as long as there is room.
+    pub(super) fn keep_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+        let task = completion.attempt.task;
+        let user = self.jobs.get(&task.job).filter(|job| job.disclosed).map(|job| job.user.clone());
+        let Some(user) = user else { return self.store.attempt_result(completion, ended) };
+        if !self.store.is_unrequested(task)? {
+            return self.store.attempt_result(completion, ended);
+        }
+        let bytes = self.store.keep_back(completion, ended, (&user, self.now))?;
+        self.shelf.add(&user, bytes);
+        while let Some(whose) = self.shelf.excess(&user) {
+            let Some(Removed { attempt, user: whose, bytes }) = self.store.remove_oldest(whose, self.now)? else {
+                break;
+            };
+            tracing::info!(task = %attempt.task, user = whose, bytes, "unrequested output removed: it takes too much");
+            metrics::counter!("deskgrid_unrequested_outputs_removed_total").increment(1);
+            self.shelf.take(&whose, bytes);
+            self.shelf.overflown.insert(whose);
+        }
+        Ok(())
+    }
+
+    /// What an attempt has left is about to be kept. If its user's share is full then, nothing more is to be started in the
+    /// slot that is free now. Says whose share that is.
+    pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<Option<String>, StoreError> {
+        let task = completion.attempt.task;
+        let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else { return Ok(None) };
+        let user = job.user.clone();
+        if self.store.is_unrequested(task)? && self.shelf.is_full(&user, bytes_left(completion)) {
+            self.tell_share(&user, true)?;
+        }
+        Ok(Some(user))
+    }
+
+    /// Tells the scheduler whether there is room for what more of a user's disclosed tasks would leave.
+    pub(super) fn tell_share_of(&mut self, user: &str) -> Result<(), StoreError> {
+        self.tell_share(user, self.shelf.is_full(user, 0))
+    }
+
+    fn tell_share(&mut self, user: &str, full: bool) -> Result<(), StoreError> {
+        let told = match full {
+            true => self.shelf.full.insert(user.to_owned()),
+            false => self.shelf.full.remove(user),
+        };
+        if !told {
+            return Ok(());
+        }
+        tracing::info!(user, full, bytes = self.shelf.of_user(user), "the share of unrequested output");
+        self.step(Event::ShareFull { user: user.to_owned(), full })
+    }
+
+    /// So much of a user's is requested or forgotten: there may be room again.
+    pub(super) fn unshelve(&mut self, user: &str, bytes: u64) -> Result<(), StoreError> {
+        self.shelf.take(user, bytes);
+        self.shelf.overflown.remove(user);
+        self.tell_share_of(user)
+    }
+
+    /// After a restart: whose shares are full.
+    pub(super) fn tell_shares(&mut self) -> Result<(), StoreError> {
+        let users: Vec<String> = self.shelf.by_user.keys().cloned().collect();
+        users.iter().try_for_each(|user| self.tell_share_of(user))
+    }
+
+    /// Tasks of a job were requested, of which some may have been executed and their results removed: those run again.
+    pub(super) fn run_removed_again(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        let removed = self.store.removed(job, tasks)?;
+        if removed.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(%job, tasks = removed.len(), "requested after its output was removed: runs again");
+        for (task, _) in &removed {
+            self.store.result_is_gone(job, *task)?;
+        }
+        if self.scheduler.job_state(job).is_some() {
+            self.step(Event::ResultsGone { job, tasks: removed })?;
+        } else if let Some(restored) = self.store.restore_job(job)? {
+            self.bring_back(restored)?;
+        }
+        let state = self.scheduler.job_state(job).unwrap_or(common::view::JobState::Waiting);
+        self.write_job(job, state, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shelf() -> Shelf {
+        let limits = Limits { unrequested_bytes: 100, unrequested_bytes_per_user: 50, ..Limits::default() };
+        Shelf::of(&limits, BTreeMap::new())
+    }
+
+    #[test]
+    fn ones_own_goes_first_where_ones_share_is_exceeded_and_anybodys_where_all_of_it_is() {
+        let mut shelf = shelf();
+        shelf.add("ann", 51);
+        assert_eq!(shelf.excess("ann"), Some(Some("ann")));
+        shelf.take("ann", 1);
+        assert_eq!(shelf.excess("ann"), None);
+        shelf.add("bob", 40);
+        shelf.add("cyd", 11);
+        assert_eq!(shelf.excess("cyd"), Some(None), "all of it is more than there may be");
+        shelf.take("ann", 50);
+        assert_eq!((shelf.total, shelf.excess("cyd"), shelf.of_user("ann")), (51, None, 0));
+    }
+
+    #[test]
+    fn a_share_is_full_a_little_before_something_has_to_go_and_after_it_had_to_but_not_when_it_is_empty() {
+        let mut shelf = shelf();
+        assert!(shelf.is_full("ann", 60) && !shelf.is_full("ann", 0));
+        shelf.add("ann", 44);
+        assert!(!shelf.is_full("ann", 0) && shelf.is_full("ann", 1));
+        shelf.overflown.insert("ann".to_owned());
+        assert!(shelf.is_full("ann", 0));
+        shelf.take("ann", 44);
+        assert!(!shelf.is_full("ann", 0));
+    }
+}

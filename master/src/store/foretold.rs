@@ -1,0 +1,120 @@
+//! What was predicted of jobs' waits, and what came: kept after the jobs are forgotten, so that it can be said how good
+//! predictions are. Bounded: the oldest go. What is not here: how waits are predicted.
+
+use common::view::{AccuracyView, ForetoldView};
+use common::{JobId, Span, Time};
+use rusqlite::{Connection, params};
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{StoreError, micros, time};
+
+/// So many are kept, and so many of each kind are told.
+const KEPT: i64 = 10_000;
+const TOLD: i64 = 1_000;
+
+/// A prediction of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Foretold {
+    /// For so many hosts to be free together; 0: for the job's first start.
+    pub(crate) hosts: u32,
+    /// When it was made.
+    pub(crate) at: Time,
+    /// How long.
+    pub(crate) wait: Span,
+    /// Between which times it is to lie with a chance of 80 %.
+    pub(crate) low: Span,
+    /// See `low`.
+    pub(crate) high: Span,
+}
+
+impl Writer {
+    /// Keeps a prediction; of each kind only a job's first one counts.
+    pub(crate) fn foretell(&mut self, job: JobId, foretold: &Foretold) -> Result<(), StoreError> {
+        let Foretold { hosts, at, wait, low, high } = *foretold;
+        let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
+        self.change(
+            "INSERT OR IGNORE INTO foretold (job, hosts, at, wait, low, high) VALUES (?, ?, ?, ?, ?, ?)",
+            params![job.0, hosts, micros(at), span(wait), span(low), span(high)],
+        )?;
+        let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET ?)";
+        self.change(oldest, [KEPT]).map(drop)
+    }
+
+    /// So many hosts are free for the job now, or (0) it has started.
+    pub(crate) fn came(&mut self, job: JobId, hosts: u32, now: Time) -> Result<(), StoreError> {
+        let sql = "UPDATE foretold SET came = max(?1 - at, 0)
+                   WHERE job = ?2 AND came IS NULL AND (hosts = ?3 OR hosts BETWEEN 1 AND ?3)";
+        self.change(sql, params![micros(now), job.0, hosts]).map(drop)
+    }
+
+    /// Of what was predicted for the job and has not come, nothing will come any more.
+    pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
+        self.change("DELETE FROM foretold WHERE job = ? AND came IS NULL", [job.0]).map(drop)
+    }
+}
+
+impl Reader {
+    /// How good predictions of waits were.
+    pub(crate) fn accuracy(&self) -> Result<AccuracyView, StoreError> {
+        self.with(|db| {
+            let open: i64 = db.query_row("SELECT count(*) FROM foretold WHERE came IS NULL", [], |row| row.get(0))?;
+            let open = u64::try_from(open).unwrap_or_default();
+            Ok(AccuracyView { hosts: newest(db, true)?, starts: newest(db, false)?, open })
+        })
+    }
+}
+
+/// The newest ones that came, the oldest first: of hosts, or of first starts.
+fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreError> {
+    let mut query = db.prepare_cached(
+        "SELECT hosts, at, wait, low, high, came FROM foretold WHERE came IS NOT NULL AND (hosts > 0) = ?
+         ORDER BY at DESC, job DESC, hosts DESC LIMIT ?",
+    )?;
+    let span = |span: i64| Span(u64::try_from(span).unwrap_or_default());
+    let rows = query.query_map(params![of_hosts, TOLD], |row| {
+        let (wait, low, high, came) = (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
+        let (wait, low, high, came) = (span(wait), span(low), span(high), span(came));
+        Ok(ForetoldView { hosts: row.get(0)?, at: time(row.get(1)?), wait, low, high, came })
+    })?;
+    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
+    found.reverse();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Time {
+        Time(Span::from_secs(secs).0)
+    }
+
+    fn s(secs: u64) -> Span {
+        Span::from_secs(secs)
+    }
+
+    #[test]
+    fn what_was_predicted_is_kept_with_what_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        let foretold = |hosts, wait| Foretold { hosts, at: at(100), wait: s(wait), low: s(1), high: s(90) };
+        for (hosts, wait) in [(0, 30), (4, 20), (8, 60), (8, 70)] {
+            store.foretell(JobId(1), &foretold(hosts, wait)).unwrap();
+        }
+        store.foretell(JobId(2), &foretold(0, 5)).unwrap();
+        store.came(JobId(1), 6, at(125)).unwrap();
+        store.came(JobId(1), 0, at(126)).unwrap();
+        store.commit().unwrap();
+        let reader = Reader::new(dir.path());
+        let found = reader.accuracy().unwrap();
+        let pairs = |all: &[ForetoldView]| all.iter().map(|f| (f.hosts, f.wait, f.came)).collect::<Vec<_>>();
+        assert_eq!((pairs(&found.hosts), found.open), (vec![(4, s(20), s(25))], 2));
+        assert_eq!(pairs(&found.starts), [(0, s(30), s(26))]);
+        store.never_came(JobId(1)).unwrap();
+        store.never_came(JobId(2)).unwrap();
+        store.commit().unwrap();
+        assert_eq!(reader.accuracy().unwrap().open, 0);
+        assert_eq!(pairs(&reader.accuracy().unwrap().hosts).len(), 1);
+    }
+}

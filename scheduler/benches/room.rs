@@ -1,0 +1,67 @@
+//! What it costs that somebody has to make room: a grid whose hosts are full of disclosed work, more of which waits. Prints the
+//! processor time of a request, which takes somebody's slot, and of a heartbeat, by the number of hosts.
+//!
+//! Run with `cargo bench -p scheduler --bench room`. Of several rounds the best one counts.
+
+use std::time::{Duration, Instant};
+
+use common::host::OwnerState;
+use common::job::Rules;
+use common::{HostId, IdSet, Incarnation, JobId, Speed, Time};
+use scheduler::estimates::Estimator;
+use scheduler::event::{Bag, Terms};
+use scheduler::{Event, Scheduler, Settings};
+
+const JOBS: u32 = 100;
+const ROUNDS: usize = 3;
+
+fn main() {
+    // `cargo test --benches` runs this too: it should only be seen to work then.
+    let bench = std::env::args().any(|arg| arg == "--bench");
+    let (sizes, events) = if bench { (&[100, 1_000, 10_000][..], 1_000) } else { (&[100][..], 20) };
+    println!("{JOBS} disclosed jobs on full hosts, {events} requests and as many heartbeats, best of {ROUNDS} rounds");
+    for keeps in [false, true] {
+        for hosts in sizes {
+            let best = (0..ROUNDS).map(|_| round(*hosts, keeps, events)).min_by_key(|(request, beat)| *request + *beat);
+            let (request, beat) = best.unwrap_or_default();
+            let what = if keeps { "keeping their states" } else { "beginning anew" };
+            println!("{hosts:6} hosts, tasks {what:20}  request {request:>10.1?}  heartbeat {beat:>10.1?}");
+        }
+    }
+}
+
+/// Costs of a request and of a heartbeat.
+fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
+    let (mut scheduler, mut fx) = (Scheduler::new(Settings::default(), Incarnation(1)), Vec::new());
+    for host in 1..=hosts {
+        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
+        let status = OwnerState::Away.into();
+        let joined = Event::HostJoined { host: HostId(host), slots: 1, speed, status, held: Vec::new() };
+        scheduler.step(Time(0), joined, &mut fx);
+    }
+    for job in 1..=JOBS {
+        let rules = Rules { policy: "FCFSxNEED".to_owned(), checkpoint: keeps, ..Rules::default() };
+        let estimator = Estimator { user: format!("user {job}"), program: "search".to_owned() };
+        let terms = Terms { estimator, ..Terms::default() };
+        let bag = Bag { terms, disclosed: true, ..Bag::new(IdSet::from_range(1, 100_000), rules) };
+        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag }, &mut fx);
+    }
+    let held = |host| scheduler.host(HostId(host)).map_or(0, |host| host.attempts.len());
+    assert_eq!((1..=hosts).map(held).sum::<usize>(), hosts as usize, "the grid is full");
+    let (mut request, mut beat) = (Duration::ZERO, Duration::ZERO);
+    for event in 0..events {
+        let now = Time(1_000_000 * u64::from(event + 1));
+        let (job, task) = (JobId(event % JOBS + 1), 100_000 - event / JOBS);
+        fx.clear();
+        let began = Instant::now();
+        let tasks = Some(IdSet::from_range(task, task));
+        scheduler.step(now, Event::TasksRequested { job, tasks }, &mut fx);
+        request += began.elapsed();
+        let host = HostId(event * 6_151 % hosts + 1);
+        let heard = Event::HostHeard { host, status: OwnerState::Away.into(), held: Vec::new() };
+        let began = Instant::now();
+        scheduler.step(now, heard, &mut fx);
+        beat += began.elapsed();
+    }
+    (request / events, beat / events)
+}

@@ -1,0 +1,220 @@
+//! Who makes room is frozen where its host can hold it, and goes on when there is a slot again; and what becomes of disclosed
+//! work when its results are gone, or nobody has room for more of them.
+
+use common::attempt::{Outcome, Phase};
+use common::view::{HostState, TaskState};
+use common::{AttemptId, HostId, IdSet, JobId, TaskId};
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+use crate::speculation::{often_drops_the_rest, request, world};
+use crate::world::{World, ended, held, s, starts, stopped};
+
+fn begun(effects: &[Effect]) -> Vec<u32> {
+    starts(effects).iter().map(|(_, attempt, _)| attempt.task.index).collect()
+}
+
+/// The attempts of a host that take its slots.
+fn in_slots(world: &World, host: HostId) -> Vec<u32> {
+    let books = world.books(host);
+    let live = |attempt: &AttemptId| {
+        let all = world.scheduler.task_attempts(attempt.task);
+        all.into_iter().find(|live| live.attempt == *attempt).expect("it is live")
+    };
+    books.iter().filter(|attempt| live(attempt).phase != Phase::Held).map(|attempt| attempt.task.index).collect()
+}
+
+/// A host of one slot that can hold one attempt, and runs the first task of a disclosed job of four.
+fn busy(world: &mut World) -> (JobId, HostId) {
+    let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(1).holds_frozen(1).joins();
+    world.moves(host, Phase::Running);
+    world.pass(s(20));
+    (job, host)
+}
+
+#[test]
+fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    let effects = request(&mut world, job, [3]);
+    assert_eq!(held(&effects), (vec![(host, first, Some(TaskId::new(job, 3)))], vec![]));
+    assert_eq!((begun(&effects), stopped(&effects), ended(&effects)), (vec![3], vec![], vec![]));
+    assert_eq!((world.task_state(job, 1), world.host_state(host)), (TaskState::Suspended, HostState::Busy));
+    let why = world.scheduler.explain(job).expect("it is there").tasks;
+    assert!(why.iter().any(|(why, tasks)| why.contains("made room for task 1.3") && tasks.contains(1)), "{why:?}");
+    let still = world.scheduler.task_attempts(first.task)[0].ran;
+    assert_eq!(still, s(20));
+
+    world.pass(s(100));
+    world.moves(host, Phase::Running);
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let effects = world.ends(host, third, Outcome::Succeeded, s(100));
+    assert_eq!(held(&effects).1, [first], "it goes before other disclosed work");
+    assert_eq!((begun(&effects), in_slots(&world, host)), (vec![], vec![1]));
+    assert_eq!(world.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let other = world.job(1).policy("FCFSxFCFS").disclosed().submit();
+    let (first, effects) = (world.attempt_on(host), request(&mut world, job, [3]));
+    assert_eq!(held(&effects).0.len(), 1);
+    world.send(Event::JobCancelled { job, tasks: Some(IdSet::from_range(3, 3)) });
+    assert_eq!(in_slots(&world, host), [1], "the slot is free again");
+    // Two slots: one frozen, one that cannot be.
+    let host = world.host(1).slots(2).holding(first, Phase::Running).joins();
+    assert_eq!(world.books(host).len(), 2);
+    world.moves(host, Phase::Running);
+    // The fourth, which is expected after the third, runs in the other one.
+    let effects = request(&mut world, job, [2]);
+    assert_eq!(held(&effects).0.len(), 1, "{effects:?}");
+    let effects = request(&mut world, other, [1]);
+    assert_eq!((held(&effects).0.len(), stopped(&effects).len()), (0, 1), "{effects:?}");
+}
+
+#[test]
+fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    request(&mut world, job, [2]);
+    request(&mut world, job, [1]);
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let effects = world.ends(host, third, Outcome::Succeeded, s(10));
+    assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]));
+    let effects = world.ends(host, first, Outcome::Succeeded, s(30));
+    assert_eq!(begun(&effects), [2]);
+}
+
+#[test]
+fn what_is_frozen_ends_with_its_job_and_leaves_with_its_host() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    assert_eq!(stopped(&world.send(Event::UnrequestedCancelled { job })), [(host, first)]);
+    assert_eq!(in_slots(&world, host), [3]);
+
+    let mut world = self::world();
+    let (job, host) = busy(&mut world);
+    request(&mut world, job, [3]);
+    world.send(Event::HostLeft { host });
+    assert_eq!((world.task_state(job, 1), world.task_state(job, 3)), (TaskState::Disclosed, TaskState::Waiting));
+}
+
+#[test]
+fn an_idle_host_does_what_stands_still_on_another() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let needed = world.job(1).policy("FCFS").submit();
+    assert_eq!(world.task_state(job, 1), TaskState::Suspended);
+    let (other, effects) = world.host(2).slots(4).joins_with();
+    assert_eq!(begun(&effects), [2, 3, 4], "nobody waits for it");
+    let effects = request(&mut world, job, [1]);
+    assert_eq!((begun(&effects), starts(&effects)[0].0), (vec![1], other), "{effects:?}");
+    let attempt = world.books(host).into_iter().find(|attempt| attempt.task.job == needed).expect("it runs");
+    assert_eq!(held(&world.succeeds(host, attempt)).1.len(), 1);
+    let copy = world.books(other).into_iter().find(|attempt| attempt.task.index == 1).expect("it runs");
+    let effects = world.succeeds(other, copy);
+    assert_eq!(stopped(&effects).first().map(|(at, _)| *at), Some(host), "the first one wins");
+}
+
+#[test]
+fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    world.send(Event::HostDisconnected { host });
+    // Neither the order to freeze nor the new task has arrived.
+    let (_, effects) = world.host(1).holding(first, Phase::Running).joins_with();
+    assert_eq!((held(&effects), begun(&effects)), ((vec![(host, first, None)], vec![]), vec![3]));
+
+    let mut world = self::world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it was started");
+    let (_, effects) = world.host(1).holding(first, Phase::Running).holding(third, Phase::Staging).joins_with();
+    assert_eq!(held(&effects), (vec![(host, first, None)], vec![]));
+    assert_eq!(in_slots(&world, host).len(), 2, "until its host says that it stands still");
+}
+
+#[test]
+fn a_master_that_comes_back_finds_out_what_stands_still() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    world.restart();
+    let joining = world.host(1).holds_frozen(1).holding(first, Phase::Held).holding(third, Phase::Running);
+    let (_, effects) = joining.joins_with();
+    assert_eq!((held(&effects), in_slots(&world, host)), ((vec![], vec![]), vec![3]));
+    let effects = world.ends(host, third, Outcome::Succeeded, s(10));
+    assert_eq!(held(&effects).1, [first]);
+    assert_eq!(in_slots(&world, host), [1]);
+}
+
+#[test]
+fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is() {
+    let mut world = world();
+    world.send(Event::ShareFull { user: "anna".into(), full: true });
+    let job = world.job(3).policy("FCFSxNEED").user("anna").disclosed().submit();
+    let (host, effects) = world.host(1).joins_with();
+    assert!(begun(&effects).is_empty());
+    let why = world.scheduler.explain(job).expect("it is there").tasks;
+    assert!(why.iter().any(|(why, tasks)| why.contains("as much is kept") && tasks.len() == 3), "{why:?}");
+    assert_eq!(begun(&request(&mut world, job, [2])), [2]);
+    let others = world.job(1).policy("FCFSxNEED").user("berta").disclosed().submit();
+    let attempt = world.attempt_on(host);
+    let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
+    assert_eq!(starts(&effects)[0].1.task.job, others);
+    let attempt = world.attempt_on(host);
+    assert!(begun(&world.ends(host, attempt, Outcome::Succeeded, s(1))).is_empty());
+    assert_eq!(begun(&world.send(Event::ShareFull { user: "anna".into(), full: false })).len(), 1);
+}
+
+#[test]
+fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
+    let mut world = world();
+    let job = world.job(2).policy("FCFSxNEED").disclosed().submit();
+    let host = world.host(1).joins();
+    let first = world.attempt_on(host);
+    world.ends(host, first, Outcome::Succeeded, s(5));
+    assert_eq!(world.task_state(job, 1), TaskState::Finished);
+    request(&mut world, job, [1]);
+    let effects = world.send(Event::ResultsGone { job, tasks: vec![(1, 1), (2, 7)] });
+    let reopened = Effect::TasksReopened { job, tasks: IdSet::from_range(1, 1) };
+    assert!(effects.contains(&reopened), "what was not finished stays as it is: {effects:?}");
+    let started = starts(&effects);
+    assert_eq!((started[0].1.task.index, started[0].1.number), (1, 2), "it takes the place of the disclosed one");
+    assert!(world.send(Event::ResultsGone { job, tasks: vec![(1, 1)] }).is_empty());
+    assert_eq!(world.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn how_often_users_drop_the_rest_outlives_the_scheduler() {
+    let mut world = world();
+    often_drops_the_rest(&mut world, "anna");
+    let experience = world.scheduler.experience();
+    assert_eq!(experience.drops.get("anna"), Some(&(6, 6)));
+    let mut world = self::world();
+    world.send(Event::Learned(Box::new(experience.clone())));
+    assert_eq!(world.scheduler.experience().drops, experience.drops);
+    let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
+    let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
+    let (host, effects) = world.host(1).joins_with();
+    assert_eq!(starts(&effects)[0].1.task.job, steady);
+    let attempt = world.attempt_on(host);
+    let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
+    assert_eq!(starts(&effects)[0].1.task.job, steady, "her second goes before the other's first");
+    let attempt = world.attempt_on(host);
+    let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
+    assert_eq!(starts(&effects)[0].1.task.job, fickle);
+    assert_eq!(Scheduler::new(Settings::default(), common::Incarnation(1)).experience().drops.len(), 0);
+}

@@ -1,0 +1,664 @@
+//! Jobs that run as several ranks at once: they get all their hosts together or none, hold them to the end, and hold up nobody
+//! for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::{Held, Outcome, Phase};
+use common::host::{OwnerState, YieldReason};
+use common::job::Rules;
+use common::view::{JobState, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, Speed, TaskId, Time};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use scheduler::effect::EndReason;
+use scheduler::event::{Bag, Progress, Tried};
+use scheduler::policy::width::Choice;
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+use super::world::{s, starts};
+
+/// A scheduler with hosts that hold what they are given, and a look at everything that is promised to jobs of ranks.
+struct Office {
+    scheduler: Scheduler,
+    now: Time,
+    jobs: u32,
+    held: BTreeMap<HostId, BTreeMap<AttemptId, Phase>>,
+    slots: BTreeMap<HostId, u32>,
+    /// How many ranks each job that has begun has.
+    formed: BTreeMap<JobId, u32>,
+    foretold: Vec<(JobId, u32, Span)>,
+    settled: BTreeMap<JobId, JobState>,
+}
+
+impl Office {
+    fn new() -> Self {
+        let settings = Settings { max_prefetch: 0, ..Settings::default() };
+        Self {
+            scheduler: Scheduler::new(settings, Incarnation(1)),
+            now: Time(1_000_000_000),
+            jobs: 0,
+            held: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            formed: BTreeMap::new(),
+            foretold: Vec::new(),
+            settled: BTreeMap::new(),
+        }
+    }
+
+    fn of(hosts: u32) -> Self {
+        let mut office = Self::new();
+        (1..=hosts).for_each(|host| drop(office.joins(host)));
+        office
+    }
+
+    fn send(&mut self, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.scheduler.step(self.now, event, &mut effects);
+        for effect in &effects {
+            self.obey(effect);
+        }
+        self.check(&effects);
+        effects
+    }
+
+    fn obey(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Start { host, attempt, .. } => {
+                self.held.entry(*host).or_default().insert(*attempt, Phase::Queued);
+            }
+            Effect::Begin { host, attempt } => {
+                let phase = self.held.get_mut(host).and_then(|held| held.get_mut(attempt));
+                assert_eq!(phase.as_deref(), Some(&Phase::Ready), "{attempt} is told to begin and is ready");
+                phase.into_iter().for_each(|phase| *phase = Phase::Running);
+            }
+            Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
+                self.held.get_mut(host).and_then(|held| held.remove(attempt));
+            }
+            Effect::Formed { job, ranks, free } => {
+                assert!(ranks <= free, "no more ranks than hosts that were free");
+                assert_eq!(self.formed.insert(*job, *ranks), None, "job {job} has its width once");
+            }
+            Effect::Foretold { job, hosts, wait, low, high } => {
+                assert!(low <= wait && wait <= high);
+                self.foretold.push((*job, *hosts, *wait));
+            }
+            Effect::JobSettled { job, state } => drop(self.settled.insert(*job, *state)),
+            _ => {}
+        }
+    }
+
+    /// What always holds: a step starts all ranks of a job that waits or none; no two live ranks of a job are on one host, no
+    /// rank lives twice; and no host holds more than its slots.
+    fn check(&self, effects: &[Effect]) {
+        for (job, ranks) in &self.formed {
+            let first = |attempt: &AttemptId| attempt.task.job == *job && attempt.number == 1;
+            let begun = starts(effects).iter().filter(|(_, attempt, _)| first(attempt)).count() as u32;
+            assert!(begun == 0 || begun == *ranks, "all {ranks} ranks of job {job} start in one step, not {begun}");
+        }
+        let mut places = BTreeSet::new();
+        let mut live = BTreeSet::new();
+        for (host, held) in &self.held {
+            assert!(held.len() as u32 <= self.slots[host], "{host} holds {held:?}");
+            for attempt in held.keys().filter(|attempt| self.formed.contains_key(&attempt.task.job)) {
+                assert!(places.insert((*host, attempt.task.job)), "two ranks of {} on {host}", attempt.task.job);
+                assert!(live.insert(attempt.task), "{} lives twice", attempt.task);
+            }
+        }
+    }
+
+    fn joins(&mut self, host: u32) -> Vec<Effect> {
+        self.joins_with(host, 1)
+    }
+
+    fn joins_with(&mut self, host: u32, slots: u32) -> Vec<Effect> {
+        let host = HostId(host);
+        self.slots.insert(host, slots);
+        let held = self.list(host);
+        let (speed, status) = (Speed::REFERENCE, OwnerState::Away.into());
+        self.send(Event::HostJoined { host, slots, speed, status, held })
+    }
+
+    fn list(&self, host: HostId) -> Vec<Held> {
+        let held = self.held.get(&host).into_iter().flatten();
+        held.map(|(attempt, phase)| Held {
+            attempt: *attempt,
+            phase: *phase,
+            ran: Span::ZERO,
+            frozen_for: Span::ZERO,
+            progress: None,
+        })
+        .collect()
+    }
+
+    fn submit(&mut self, ranks: Ranks, policy: &str) -> JobId {
+        self.submit_with(ranks, |rules| policy.clone_into(&mut rules.policy))
+    }
+
+    fn submit_with(&mut self, ranks: Ranks, change: impl FnOnce(&mut Rules)) -> JobId {
+        self.jobs += 1;
+        let mut rules = Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() };
+        change(&mut rules);
+        let bag = Bag { ranks: Some(ranks), ..Bag::new(Ranks::tasks(ranks.least), rules) };
+        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag });
+        JobId(self.jobs)
+    }
+
+    fn bag(&mut self, tasks: u32, change: impl FnOnce(&mut Rules)) -> JobId {
+        self.jobs += 1;
+        let mut rules = Rules { policy: "FCFS".into(), ..Rules::default() };
+        change(&mut rules);
+        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Bag::new(IdSet::from_range(1, tasks), rules) });
+        JobId(self.jobs)
+    }
+
+    /// Where the live attempts of a job are, by task.
+    fn places(&self, job: JobId) -> BTreeMap<u32, (HostId, AttemptId)> {
+        let live = self.scheduler.live_attempts(job);
+        live.map(|live| (live.attempt.task.index, (live.host, live.attempt))).collect()
+    }
+
+    /// What a host holds of a job is in this phase now.
+    fn moves(&mut self, host: HostId, job: JobId, phase: Phase) -> Vec<Effect> {
+        for (attempt, there) in self.held.entry(host).or_default() {
+            if attempt.task.job == job {
+                *there = phase;
+            }
+        }
+        let held = self.list(host);
+        self.send(Event::AttemptsMoved { host, held })
+    }
+
+    /// Every rank of the job becomes ready, and so begins.
+    fn all_ready(&mut self, job: JobId) -> usize {
+        let hosts: Vec<HostId> = self.places(job).values().map(|(host, _)| *host).collect();
+        hosts.into_iter().map(|host| begun(&self.moves(host, job, Phase::Ready)).len()).sum()
+    }
+
+    fn ends(&mut self, job: JobId, rank: u32, outcome: Outcome) -> Vec<Effect> {
+        let (host, attempt) = self.places(job)[&rank];
+        self.send(Event::AttemptEnded { host, attempt, outcome, ran: s(60) })
+    }
+
+    fn all_succeed(&mut self, job: JobId) {
+        for rank in self.places(job).keys().copied().collect::<Vec<_>>() {
+            self.ends(job, rank, Outcome::Succeeded);
+        }
+    }
+
+    fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        while let Some(at) = self.scheduler.next_wakeup().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.send(Event::Tick);
+        }
+        self.now = end;
+    }
+
+    /// All hosts but these are heard of.
+    fn beats_but(&mut self, silent: &[u32]) {
+        for host in self.slots.keys().copied().collect::<Vec<_>>() {
+            if !silent.contains(&host.0) {
+                let held = self.list(host);
+                self.send(Event::HostHeard { host, status: OwnerState::Away.into(), held });
+            }
+        }
+    }
+
+    /// So long that a silent host is lost, while the others are heard of.
+    fn loses(&mut self, host: u32) {
+        for _ in 0..20 {
+            self.pass(s(60));
+            self.beats_but(&[host]);
+        }
+        self.held.remove(&HostId(host));
+    }
+}
+
+fn begun(effects: &[Effect]) -> Vec<AttemptId> {
+    let begin = |effect: &Effect| if let Effect::Begin { attempt, .. } = effect { Some(*attempt) } else { None };
+    effects.iter().filter_map(begin).collect()
+}
+
+fn exactly(ranks: u32) -> Ranks {
+    Ranks::new(ranks, Some(ranks))
+}
+
+/// A job of so much work, whose ranks help each other up to so many.
+fn known(least: u32, most: u32, work: u64, parallelism: f64) -> Ranks {
+    let (work, parallelism) = (Some(s(work)), Some(parallelism));
+    Ranks { work, parallelism, sigma: Some(0.0), ..Ranks::new(least, Some(most)) }
+}
+
+#[test]
+fn ranks_start_together_once_there_are_enough_hosts_and_no_earlier() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(3), "AVG");
+    assert!(o.places(job).is_empty(), "two hosts are not three");
+    assert_eq!(o.scheduler.job_state(job), Some(JobState::Waiting));
+    o.joins(3);
+    assert_eq!(o.places(job).len(), 3);
+    assert_eq!((o.formed[&job], o.scheduler.job_counts(job).unwrap().total), (3, 3));
+}
+
+#[test]
+fn a_width_between_two_takes_what_is_free_and_the_job_has_so_many_tasks() {
+    let mut o = Office::of(5);
+    let job = o.submit(Ranks::new(2, Some(4)), "AVG");
+    assert_eq!(o.places(job).keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let other = o.submit(Ranks::new(1, None), "AVG");
+    assert_eq!((o.formed[&other], o.scheduler.job_counts(other).unwrap().total), (1, 1));
+}
+
+#[test]
+fn commands_begin_when_the_last_rank_is_ready() {
+    let mut o = Office::of(3);
+    let job = o.submit(exactly(3), "AVG");
+    let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
+    assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)), []);
+    o.moves(hosts[1], job, Phase::Staging);
+    assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)), []);
+    assert_eq!(begun(&o.moves(hosts[2], job, Phase::Ready)).len(), 3);
+    assert!(o.scheduler.together(job, o.now).unwrap().begun.is_some());
+}
+
+#[test]
+fn a_rank_that_was_told_to_begin_and_did_not_hear_it_is_told_again() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(2), "AVG");
+    assert_eq!(o.all_ready(job), 2);
+    let (host, attempt) = o.places(job)[&0];
+    o.held.get_mut(&host).unwrap().insert(attempt, Phase::Ready);
+    assert_eq!(begun(&o.joins(host.0)), [attempt]);
+}
+
+#[test]
+fn hosts_are_held_until_the_last_rank_is_done() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(2), "AVG");
+    let bag = o.bag(1, |_| ());
+    o.all_ready(job);
+    o.ends(job, 0, Outcome::Succeeded);
+    assert!(o.places(bag).is_empty(), "its host is still held");
+    let why = o.scheduler.explain(bag).unwrap();
+    assert!(why.hosts.iter().any(|(_, why)| why.contains("held for jobs of several ranks")), "{why:?}");
+    o.ends(job, 1, Outcome::Succeeded);
+    assert_eq!(o.settled[&job], JobState::Finished);
+    assert_eq!(o.places(bag).len(), 1);
+}
+
+#[test]
+fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
+    let mut o = Office::of(3);
+    let job = o.submit(exactly(3), "AVG");
+    o.all_ready(job);
+    let before = o.places(job);
+    o.bag(5, |rules| rules.priority = 9);
+    let lost = before[&1].0;
+    o.loses(lost.0);
+    assert_eq!(o.scheduler.task_state(TaskId::new(job, 1)), Some(TaskState::Waiting));
+    let why = o.scheduler.explain(job).unwrap();
+    assert!(why.tasks.iter().any(|(why, _)| why.contains("has lost its host")), "{why:?}");
+    let effects = o.joins(9);
+    let started = starts(&effects);
+    assert_eq!(started.len(), 1, "{started:?}");
+    assert_eq!((started[0].0, started[0].1.task, started[0].1.number), (HostId(9), TaskId::new(job, 1), 2));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Stop { .. } | Effect::Ended { .. })));
+    // The others run already: it begins as soon as it is ready.
+    assert_eq!(begun(&o.moves(HostId(9), job, Phase::Ready)).len(), 1);
+    let after = o.places(job);
+    assert_eq!((after[&0], after[&2]), (before[&0], before[&2]));
+    o.all_succeed(job);
+    assert_eq!(o.settled[&job], JobState::Finished);
+}
+
+#[test]
+fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
+    let mut o = Office::of(3);
+    let job = o.submit_with(exactly(2), |rules| rules.retries = 1);
+    o.all_ready(job);
+    let (host, _) = o.places(job)[&0];
+    o.ends(job, 0, Outcome::Exited(1));
+    assert_eq!(o.places(job)[&0].0, host);
+    let effects = o.ends(job, 0, Outcome::Exited(1));
+    assert_eq!(o.settled[&job], JobState::Failed);
+    assert_eq!(
+        effects.iter().filter(|effect| matches!(effect, Effect::Stop { .. })).count(),
+        1,
+        "the other one goes too"
+    );
+    assert_eq!(o.submit(exactly(3), "AVG"), JobId(2));
+    assert_eq!(o.places(JobId(2)).len(), 3, "every host is free again");
+}
+
+#[test]
+fn a_returned_rank_takes_another_host_or_waits_for_one() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(2), "AVG");
+    let (host, attempt) = o.places(job)[&0];
+    o.send(Event::OwnerChanged { host, owner: OwnerState::Present(YieldReason::InUse) });
+    o.send(Event::AttemptsReturned { host, attempts: vec![attempt] });
+    assert_eq!(o.places(job).len(), 1);
+    o.joins(3);
+    assert_eq!(o.places(job)[&0].0, HostId(3));
+    assert_eq!(o.all_ready(job), 2, "none of them had begun");
+}
+
+#[test]
+fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(2), "AVG");
+    o.all_ready(job);
+    o.send(Event::JobCancelled { job, tasks: Some(IdSet::from_range(1, 1)) });
+    assert_eq!(o.settled[&job], JobState::Cancelled);
+    let waiting = o.submit(exactly(3), "AVG");
+    o.send(Event::JobCancelled { job: waiting, tasks: None });
+    assert_eq!(o.settled[&waiting], JobState::Cancelled);
+    let bag = o.bag(2, |_| ());
+    assert_eq!(o.places(bag).len(), 2, "nothing is kept for who is gone");
+}
+
+#[test]
+fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
+    let mut o = Office::of(3);
+    let first = o.bag(2, |_| ());
+    let job = o.submit(exactly(3), "AVG");
+    let behind = o.bag(4, |_| ());
+    assert!(o.places(job).is_empty() && o.places(behind).is_empty(), "the third host is kept");
+    let (host, attempt) = o.places(first)[&1];
+    o.pass(s(5));
+    o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(5) });
+    assert!(o.places(job).is_empty() && o.places(behind).is_empty(), "so is the second");
+    let (host, attempt) = o.places(first)[&2];
+    o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(5) });
+    assert_eq!((o.places(job).len(), o.places(behind).len()), (3, 0));
+    o.all_succeed(job);
+    assert_eq!(o.places(behind).len(), 3);
+}
+
+#[test]
+fn who_goes_first_by_priority_is_not_held_up_by_who_waits_for_hosts() {
+    let mut o = Office::of(2);
+    o.bag(1, |_| ());
+    let job = o.submit(exactly(2), "AVG");
+    let urgent = o.bag(1, |rules| rules.priority = 5);
+    assert_eq!((o.places(urgent).len(), o.places(job).len()), (1, 0));
+}
+
+#[test]
+fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
+    let mut o = Office::of(3);
+    // What runs is known to take a thousand seconds.
+    let teacher = o.bag(60, |rules| rules.policy = "FCFS".into());
+    for _ in 0..58 {
+        let (host, attempt) = *o.places(teacher).values().next().unwrap();
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1_000) });
+    }
+    assert_eq!(o.places(teacher).len(), 2);
+    let job = o.submit(exactly(3), "AVG");
+    assert!(matches!(o.scheduler.together(job, o.now).unwrap().offer.unwrap().choice, Some(Choice::Hold(_))));
+    let long = o.bag(1, |rules| rules.estimate = Some(s(50_000)));
+    let short = o.bag(1, |rules| rules.estimate = Some(s(5)));
+    assert_eq!((o.places(long).len(), o.places(short).len()), (0, 1));
+}
+
+#[test]
+fn a_job_for_more_hosts_than_there_are_holds_up_nobody_and_says_so() {
+    let mut o = Office::of(2);
+    let job = o.submit(exactly(3), "AVG");
+    let bag = o.bag(3, |_| ());
+    assert_eq!((o.places(job).len(), o.places(bag).len()), (0, 2));
+    let why = o.scheduler.explain(job).unwrap();
+    assert!(why.tasks.iter().any(|(why, _)| why.contains("3 hosts at once")), "{why:?}");
+    assert!(o.scheduler.together(job, o.now).unwrap().offer.unwrap().choice.is_none());
+}
+
+#[test]
+fn two_jobs_that_cannot_both_have_their_hosts_have_them_one_after_the_other() {
+    let mut o = Office::of(4);
+    let (first, second) = (o.submit(exactly(3), "AVG"), o.submit(exactly(3), "AVG"));
+    assert_eq!((o.places(first).len(), o.places(second).len()), (3, 0));
+    o.all_ready(first);
+    o.all_succeed(first);
+    assert_eq!(o.places(second).len(), 3);
+}
+
+#[test]
+fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() {
+    let mut o = Office::of(4);
+    let (first, second) = (o.submit(exactly(2), "AVG"), o.submit(exactly(2), "AVG"));
+    o.all_ready(first);
+    o.all_ready(second);
+    let gone = [o.places(first)[&0].0, o.places(second)[&0].0];
+    for host in gone {
+        o.send(Event::HostLeft { host });
+        o.held.remove(&host);
+        o.slots.remove(&host);
+    }
+    let mut given_up = Vec::new();
+    for _ in 0..40 {
+        o.now = o.now + s(60);
+        given_up.extend(o.send(Event::Tick));
+        o.beats_but(&[gone[0].0, gone[1].0]);
+    }
+    let second_up = |effect: &Effect| match effect {
+        Effect::Ended { why: EndReason::Disbanded, attempt, .. } => attempt.task.job == second,
+        _ => false,
+    };
+    let disbanded = given_up.iter().any(second_up);
+    assert!(disbanded, "{given_up:?}");
+    assert_eq!((o.places(first).len(), o.places(second).len()), (2, 0));
+    o.all_ready(first);
+    o.all_succeed(first);
+    assert_eq!((o.settled[&first], o.places(second).len()), (JobState::Finished, 2));
+    assert_eq!(o.all_ready(second), 2, "all of it starts again, together");
+    o.all_succeed(second);
+    assert_eq!(o.settled[&second], JobState::Finished);
+}
+
+#[test]
+fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
+    let mut o = Office::of(4);
+    let teacher = o.bag(63, |_| ());
+    for _ in 0..60 {
+        let (host, attempt) = *o.places(teacher).values().next().unwrap();
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(10) });
+    }
+    assert_eq!(o.places(teacher).len(), 3, "one host is free, the others are for about ten seconds");
+    // An hour on one host, a quarter of that on four.
+    let job = o.submit(known(1, 4, 3_600, 4.0), "PRED");
+    let offer = o.scheduler.together(job, o.now).unwrap().offer.unwrap();
+    let Some(Choice::Hold(held)) = offer.choice else { panic!("{offer:?}") };
+    assert_eq!((held.hosts, o.foretold.len()), (4, 1));
+    assert_eq!(offer.ways.iter().map(|way| way.hosts).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(offer.ways[3].total_s() < offer.ways[0].total_s());
+    let hasty = o.submit(known(1, 4, 3_600, 4.0), "AVG");
+    assert!(o.places(hasty).is_empty(), "who is behind takes nothing of what is kept");
+    o.pass(s(8));
+    for (host, attempt) in o.places(teacher).into_values() {
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(10) });
+    }
+    assert_eq!((o.formed[&job], o.places(job).len()), (4, 4));
+}
+
+#[test]
+fn what_runs_teach_is_what_the_next_one_reckons_with() {
+    let mut o = Office::of(4);
+    for (ranks, seconds) in [(1, 400), (2, 200), (4, 100), (4, 100)] {
+        let job = o.submit(exactly(ranks), "AVG");
+        o.all_ready(job);
+        o.pass(s(seconds));
+        o.beats_but(&[]);
+        o.all_succeed(job);
+        assert_eq!(o.settled[&job], JobState::Finished);
+    }
+    let rules = Rules { policy: "PRICED".into(), ..Rules::default() };
+    let bag = Bag { ranks: Some(Ranks::new(1, None)), ..Bag::new(Ranks::tasks(1), rules) };
+    let offer = o.scheduler.width_offered(&bag, o.now).unwrap();
+    let scaling = offer.scaling.expect("four runs teach something");
+    assert_eq!((offer.runs, offer.choice), (4, Some(Choice::Start(4))));
+    for (hosts, seconds) in [(1, 400.0), (2, 200.0), (4, 100.0)] {
+        let run_s = scaling.run_s(hosts);
+        assert!((run_s / seconds).ln().abs() < 0.1, "{run_s} s on {hosts}");
+    }
+    // What a user says of a job counts more than what earlier ones took.
+    let offer = o.scheduler.width_offered(&Bag { ranks: Some(known(1, 4, 9_000, 2.0)), ..bag }, o.now).unwrap();
+    assert_eq!(offer.scaling.map(|scaling| (scaling.work_s, scaling.speedup.parallelism())), Some((9_000.0, 2.0)));
+    assert_eq!(offer.most, 2);
+}
+
+#[test]
+fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() {
+    let mut o = Office::of(2);
+    let limits = |effects: &[Effect]| -> Vec<Option<Span>> {
+        effects
+            .iter()
+            .filter_map(|effect| if let Effect::Start { limit, .. } = effect { Some(*limit) } else { None })
+            .collect()
+    };
+    for seconds in [90, 95, 100, 105, 110, 300] {
+        let job = o.submit(exactly(2), "AVG:limits=learned");
+        o.all_ready(job);
+        for (rank, (host, attempt)) in o.places(job) {
+            let ran = s(seconds + u64::from(rank));
+            o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+        }
+    }
+    let rules = Rules { policy: "AVG:limits=learned".into(), max_fails: Some(0), ..Rules::default() };
+    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
+    assert_eq!(o.scheduler.limits_offered(&bag).map(|limits| limits.runs), Some(6), "one run for each job");
+    o.jobs += 1;
+    let job = JobId(o.jobs);
+    let first = limits(&o.send(Event::JobSubmitted { job, bag }));
+    let limit = first[0].expect("a limit is learned");
+    assert!(first.len() == 2 && (s(110)..s(300)).contains(&limit), "{first:?}");
+    o.all_ready(job);
+    let again: Vec<Option<Span>> =
+        (0..2).flat_map(|rank| limits(&o.ends(job, rank, Outcome::TimedOut(limit)))).collect();
+    assert!(again.len() == 2 && again.iter().all(|next| next.is_some_and(|next| next > limit)), "{again:?}");
+    o.all_succeed(job);
+    assert_eq!(o.settled[&job], JobState::Finished, "who was killed at a limit has not failed");
+    let other = o.submit(exactly(1), "AVG:limits=learned");
+    assert!(o.scheduler.learned_limits(other).unwrap().sequence.is_none(), "one host teaches nothing of two");
+}
+
+#[test]
+fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
+    let mut o = Office::of(0);
+    let attempt = |index, number| AttemptId { task: TaskId::new(JobId(1), index), number, incarnation: Incarnation(1) };
+    let live = |index: u32| Tried {
+        task: index,
+        attempts: 1,
+        failures: 0,
+        losses: 0,
+        live: vec![(attempt(index, 1), HostId(index + 1), true)],
+        lost: Vec::new(),
+        outlived: Vec::new(),
+    };
+    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
+    let bag = Bag { ranks: Some(Ranks::new(1, Some(3))), ..Bag::new(Ranks::tasks(2), rules) };
+    let progress = Progress { tried: vec![live(0), live(1)], attempts: 2, ..Progress::default() };
+    o.jobs = 1;
+    o.formed.insert(JobId(1), 2);
+    o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress) });
+    for index in 0..2 {
+        o.held.entry(HostId(index + 1)).or_default().insert(attempt(index, 1), Phase::Running);
+        o.joins(index + 1);
+    }
+    o.joins(3);
+    assert_eq!(o.places(JobId(1)).len(), 2);
+    o.ends(JobId(1), 0, Outcome::Succeeded);
+    let other = o.submit(exactly(2), "AVG");
+    assert!(o.places(other).is_empty(), "the host of the rank that is done is still held");
+    o.ends(JobId(1), 1, Outcome::Succeeded);
+    assert_eq!(o.places(other).len(), 2);
+    let mut fresh = Office::of(2);
+    fresh.send(Event::JobRestored { job: JobId(1), bag, progress: Box::default() });
+    assert_eq!(fresh.places(JobId(1)).len(), 2);
+}
+
+/// Something that happens; what exactly follows from the state that it meets.
+type Op = (u8, u16, u16);
+
+/// Anything happens to a small office with jobs of ranks and bags in it.
+fn happens(o: &mut Office, (kind, a, b): Op) {
+    let hosts: Vec<HostId> = o.slots.keys().copied().collect();
+    let host = hosts.get(a as usize % hosts.len().max(1)).copied().unwrap_or(HostId(1));
+    let held: Vec<AttemptId> = o.held.get(&host).into_iter().flat_map(|held| held.keys().copied()).collect();
+    let attempt = held.get(b as usize % held.len().max(1)).copied();
+    match (kind, attempt) {
+        (0, _) if o.jobs < 12 => {
+            let least = u32::from(a % 3) + 1;
+            let policy = ["AVG", "PRED", "PRICED", "HEUR"][b as usize % 4];
+            o.submit(known(least, least + u32::from(b % 3), 600, 3.0), policy);
+        }
+        (1, _) if o.jobs < 12 => drop(o.bag(u32::from(a % 4) + 1, |rules| rules.priority = i32::from(b % 3) - 1)),
+        (2..=5, Some(attempt)) => {
+            let phase = [Phase::Staging, Phase::Ready, Phase::Running][b as usize % 3];
+            let ranks = o.formed.contains_key(&attempt.task.job);
+            let begins = phase == Phase::Running && ranks;
+            let there = o.held.get_mut(&host).and_then(|held| held.get_mut(&attempt));
+            if let Some(there) = there.filter(|there| !begins && **there != Phase::Running) {
+                *there = if ranks { phase } else { Phase::Running };
+            }
+            let held = o.list(host);
+            o.send(Event::AttemptsMoved { host, held });
+        }
+        (6..=8, Some(attempt)) => {
+            let outcome = if b % 5 == 0 { Outcome::Exited(1) } else { Outcome::Succeeded };
+            o.send(Event::AttemptEnded { host, attempt, outcome, ran: s(9) });
+        }
+        (9, Some(attempt)) => drop(o.send(Event::AttemptsReturned { host, attempts: vec![attempt] })),
+        (10, _) => {
+            o.send(Event::HostLeft { host });
+            o.held.remove(&host);
+            o.joins(host.0);
+        }
+        (11, _) => {
+            let owner = if b.is_multiple_of(2) { OwnerState::Away } else { OwnerState::Present(YieldReason::Busy) };
+            o.send(Event::OwnerChanged { host, owner });
+        }
+        (12, _) => drop(o.send(Event::JobCancelled { job: JobId(u32::from(a % 12)), tasks: None })),
+        (13, _) => {
+            o.pass(s(u64::from(b % 90)));
+            o.beats_but(&[]);
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
+
+    /// The office's own checks hold after each step; and in the end, with every owner away, every job is settled: nothing
+    /// that waits for hosts is left without, and nothing holds what it does not need.
+    #[test]
+    fn whatever_happens_ranks_stay_together_and_everything_ends(
+        ops in proptest::collection::vec((0..14_u8, any::<u16>(), any::<u16>()), 1..150)
+    ) {
+        let mut o = Office::new();
+        (1..=5).for_each(|host| drop(o.joins_with(host, 1 + host % 2)));
+        ops.into_iter().for_each(|op| happens(&mut o, op));
+        for host in 1..=5 {
+            o.send(Event::OwnerChanged { host: HostId(host), owner: OwnerState::Away });
+        }
+        for _ in 0..200 {
+            let open: Vec<JobId> = (1..=o.jobs).map(JobId).filter(|job| !o.settled.contains_key(job)).collect();
+            if open.is_empty() {
+                break;
+            }
+            for job in open {
+                o.all_ready(job);
+                o.all_succeed(job);
+            }
+            o.pass(s(30));
+            o.beats_but(&[]);
+        }
+        for job in (1..=o.jobs).map(JobId) {
+            let (state, why) = (o.scheduler.job_state(job), o.scheduler.explain(job));
+            prop_assert!(o.settled.contains_key(&job), "job {} is {:?}: {:?}", job, state, why);
+        }
+        let idle = o.bag(20, |_| ());
+        let slots: u32 = o.slots.values().sum();
+        prop_assert_eq!(o.scheduler.live_attempts(idle).count() as u32, slots, "every slot is free again");
+    }
+}
