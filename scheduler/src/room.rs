@@ -71,8 +71,14 @@ impl Scheduler {
         // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
         let mut hopeless: Vec<Kind> = Vec::new();
         let (mut last, mut in_vain) = (None, 0);
+        let mut coming = self.slots_coming();
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE) {
             (last, in_vain) = (Some(rank), in_vain + 1);
+            let wanted = self.jobs.table.get(&rank.job).map_or(0, |job| job.waiting_as(rank.disclosed()).max(1));
+            if coming > 0 && wanted <= coming {
+                coming -= wanted;
+                continue;
+            }
             let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else { continue };
             let Some(claim) = self.claim(rank.job, kind.overtakes) else { continue };
             let Some(chosen) = self.candidate(&claim) else {
@@ -83,10 +89,19 @@ impl Scheduler {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
-            (last, in_vain) = (None, 0);
+            (last, in_vain, coming) = (None, 0, self.slots_coming());
             hopeless.clear();
             self.rank_standing();
         }
+    }
+
+    /// How many slots are free as soon as their hosts have heard of it: nobody else has to go for whoever gets those.
+    fn slots_coming(&self) -> u64 {
+        if !self.settings.stops_when_reported {
+            return 0;
+        }
+        let loads = self.hosts.table.values().filter(|host| host.takes_work()).flat_map(|host| host.books.iter());
+        loads.filter(|(_, load)| load.stopping && !load.frozen).count() as u64
     }
 
     /// What a waiting job's next task may take the place of, and where; none where it takes nobody's place.
