@@ -312,6 +312,22 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
 }
 
 #[test]
+fn ranks_that_are_all_lost_at_one_time_begin_together_again() {
+    let mut o = Office::of(4);
+    let job = o.submit(exactly(2), "AVG");
+    o.all_ready(job);
+    let lost: Vec<u32> = o.places(job).values().map(|(host, _)| host.0).collect();
+    for _ in 0..20 {
+        o.pass(s(60));
+        o.beats_but(&lost);
+    }
+    let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
+    assert!(hosts.len() == 2 && hosts.iter().all(|host| !lost.contains(&host.0)), "{hosts:?}");
+    assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)), [], "the other one is not ready");
+    assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)).len(), 2);
+}
+
+#[test]
 fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
     let mut o = Office::of(3);
     let job = o.submit_with(exactly(2), |rules| rules.retries = 1);
