@@ -283,6 +283,9 @@ pub struct Tried {
     /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
     /// counts, should its host come back with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
+    /// Attempts that were ended through no fault of theirs before they delivered anything, as those that made room: none is to
+    /// go on, but a result that one had by then still counts.
+    pub given_up: Vec<(AttemptId, HostId)>,
     /// How long attempts had run, and where, when they were killed through no fault of the task: it takes longer.
     pub outlived: Vec<(HostId, Span)>,
 }

@@ -153,15 +153,15 @@ impl Record {
     pub(crate) fn remember_lost(&mut self, job: JobId, tried: &Tried) {
         let own = |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
         let live = |id: &AttemptId| self.live.iter().any(|copy| copy.attempt.number == id.number);
-        let mut lost: Vec<_> = tried.lost.iter().filter(|(id, ..)| own(id) && !live(id)).copied().collect();
+        let lost = tried.lost.iter().map(|(id, host, charged)| (*id, *host, *charged, false));
+        let given_up = tried.given_up.iter().map(|(id, host)| (*id, *host, false, true));
+        let mut lost: Vec<_> = lost.chain(given_up).filter(|(id, ..)| own(id) && !live(id)).collect();
         lost.sort_unstable();
         lost.dedup_by_key(|(id, ..)| id.number);
         let beyond = lost.len().saturating_sub(REMEMBERED);
-        self.ended = lost
-            .split_off(beyond)
-            .into_iter()
-            .map(|(attempt, host, charged)| EndedCopy { attempt, host, delivered: false, charged, returned: false })
-            .collect();
+        let ended =
+            |(attempt, host, charged, returned)| EndedCopy { attempt, host, delivered: false, charged, returned };
+        self.ended = lost.split_off(beyond).into_iter().map(ended).collect();
     }
 
     /// Takes a live attempt off and remembers it; says whether it was the primary one.

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 
+use common::attempt::Phase;
 use common::job::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId};
 
@@ -213,7 +214,8 @@ impl Scheduler {
     }
 
     fn standing(&self, job: &Job, host: &Host, attempt: AttemptId, load: &Load) -> Option<Candidate> {
-        let speculation = job.speculation.as_deref()?;
+        // What has ended leaves its slot anyway, and its result is on its way.
+        let speculation = job.speculation.as_deref().filter(|_| load.phase != Phase::Ended)?;
         let index = attempt.task.index;
         let start_cost = self.settings.start_cost;
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));

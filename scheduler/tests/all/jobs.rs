@@ -232,6 +232,7 @@ fn a_result_of_an_attempt_that_was_lost_before_a_restart_still_counts() {
         losses: 1,
         live: Vec::new(),
         lost: vec![(attempt, host, true)],
+        given_up: Vec::new(),
         outlived: Vec::new(),
     };
     let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
@@ -257,6 +258,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         losses: u32::MAX,
         live: vec![(attempt(u32::MAX), HostId(1), true), (attempt(7), HostId(1), true), (attempt(7), HostId(2), true)],
         lost: vec![(attempt(7), HostId(1), true), (attempt(6), HostId(1), true), (attempt(6), HostId(2), true)],
+        given_up: Vec::new(),
         outlived: vec![(HostId(9), Span(u64::MAX))],
     };
     let progress = scheduler::event::Progress {
