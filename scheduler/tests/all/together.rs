@@ -74,6 +74,9 @@ impl Office {
             Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
                 self.held.get_mut(host).and_then(|held| held.remove(attempt));
             }
+            Effect::Abandon { host, attempts } => {
+                self.held.entry(*host).or_default().retain(|attempt, _| !attempts.contains(attempt));
+            }
             Effect::Formed { job, ranks, free } => {
                 assert!(ranks <= free, "no more ranks than hosts that were free");
                 assert_eq!(self.formed.insert(*job, *ranks), None, "job {job} has its width once");
@@ -469,6 +472,25 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
     assert_eq!(o.all_ready(second), 2, "all of it starts again, together");
     o.all_succeed(second);
     assert_eq!(o.settled[&second], JobState::Finished);
+}
+
+#[test]
+fn a_rank_that_is_found_again_after_its_job_gave_up_its_hosts_does_not_go_on_alone() {
+    let mut o = Office::of(3);
+    let job = o.submit(exactly(3), "AVG");
+    o.all_ready(job);
+    let (host, attempt) = o.places(job)[&0];
+    o.loses(host.0);
+    // There are not so many hosts any more: after a lease's time the job gives up those that it has.
+    for _ in 0..30 {
+        o.pass(s(60));
+        o.beats_but(&[host.0]);
+    }
+    assert!(o.places(job).is_empty(), "{:?}", o.places(job));
+    o.held.entry(host).or_default().insert(attempt, Phase::Running);
+    let effects = o.joins(host.0);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Abandon { attempts, .. } if *attempts == [attempt])));
+    assert_eq!((starts(&effects).len(), o.all_ready(job)), (3, 3), "they start again together");
 }
 
 #[test]

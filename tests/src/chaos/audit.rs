@@ -110,6 +110,14 @@ impl Audit {
             && self.promised.given.contains(&attempt)
     }
 
+    /// What the master says to somebody is about to be looked at: an attempt that is to begin is the one of its rank that
+    /// counts, even if others were given out since, and lost.
+    pub(super) fn on_word(&mut self, message: &ToWorker) {
+        if let ToWorker::Begin(attempts) = message {
+            self.promised.ranks.extend(attempts.iter().map(|attempt| (attempt.task, *attempt)));
+        }
+    }
+
     /// The master has a rank begin: every other one of its job must be ready, or done, unless the job has begun before.
     fn on_begin(&mut self, attempt: AttemptId) -> Result<(), String> {
         let job = attempt.task.job;

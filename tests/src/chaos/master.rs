@@ -400,6 +400,11 @@ impl World {
     fn master_says(&mut self) -> Result<(), String> {
         let Some(engine) = &mut self.master.engine else { return Ok(()) };
         let (letters, answers) = (engine.letters(), engine.answers());
+        for (_, letter) in &letters {
+            if let Letter::Says(message) = letter {
+                self.audit.on_word(message);
+            }
+        }
         for (connection, letter) in letters {
             match letter {
                 Letter::Says(message) => {
