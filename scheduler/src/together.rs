@@ -50,7 +50,7 @@ impl Scheduler {
     }
 
     /// Hosts that were kept free for jobs which hold out are looked at anew.
-    fn release_kept(&mut self) {
+    pub(crate) fn release_kept(&mut self) {
         for host in std::mem::take(&mut self.jobs.kept) {
             self.hosts.reserve(host, false, self.now);
         }
