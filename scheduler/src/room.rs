@@ -295,8 +295,8 @@ impl Scheduler {
         }
         others.sort_by_key(|other| Reverse(other.order()));
         if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
-            // It decides anew with what it has now.
-            gang.looked = None;
+            // It decides anew with what it has now, and nobody passes it who would have to go again.
+            (gang.looked, gang.passes_until) = (None, Some(self.now));
         }
         self.release_kept();
         for (other, index) in others.iter().take(lacking).zip(by..) {

@@ -285,6 +285,23 @@ fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
 }
 
 #[test]
+fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_still() {
+    let world = hosts(&[&always(), &always(), &always(), &always()]);
+    let ranks = Job { ranks: ranks(3, 3), ..plain(0, 900.0, "AVG") };
+    let asks = [Ask { at_s: 130.0, what: What::Submit(ranks) }];
+    let disclosed = |frozen| Run { disclosed: true, asks: &asks, frozen, ..Run::new(0.0, 4, 1_000.0, "FCFSxFCFS") };
+    let outcome = run(&world, &disclosed(1));
+    close(outcome.settled_s[1].expect("done"), 130.0 + 340.0);
+    assert_eq!((outcome.still.len(), outcome.launches, outcome.wasted_cpu_s), (3, 7, 0.0));
+    close(outcome.settled_s[0].expect("done"), 1_040.0 + 340.0);
+    // Where nothing can be held their hosts hear at 180 s that they are to end what they do, and no fourth one has to.
+    let outcome = run(&world, &disclosed(0));
+    close(outcome.settled_s[1].expect("done"), 180.0 + 340.0);
+    let stopped = outcome.story.iter().filter(|attempt| attempt.fate == Fate::Stopped).count();
+    assert_eq!((stopped, outcome.launches), (3, 10));
+}
+
+#[test]
 fn a_lost_rank_starts_elsewhere_and_disturbs_no_other() {
     let fails: &[Piece] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
     let world = hosts(&[fails, &always(), &always(), &always()]);

@@ -77,7 +77,9 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
     let ids = if let Kind::Ranks(least, _) = kind {
         Ranks::tasks(least)
     } else {
-        IdSet::from_range(1, chance.between(1, 5) as u32)
+        // Enough of what nobody waits for that others need its places.
+        let most = if kind == Kind::Disclosed { 12 } else { 5 };
+        IdSet::from_range(1, chance.between(1, most) as u32)
     };
     let does = ["compute", "compute", "compute", "files", "files", "flaky", "fail"];
     let does = chance.pick(&does).copied().unwrap_or("compute");
