@@ -7,6 +7,7 @@ mod ask;
 mod course;
 mod host;
 mod outcome;
+mod plan;
 mod run;
 mod simulator;
 mod still;

@@ -6,9 +6,6 @@
 //! happens, so most of the future is known when an attempt starts: when it will be done, and which heartbeats say
 //! anything new.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use common::attempt::{Held, Outcome as Ending, Phase};
 use common::host::Offers;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
@@ -22,6 +19,7 @@ use super::ask::{self, Job};
 use super::course::{Change, Stretch, World, owner};
 use super::host::{Attempt, Host, NEVER, Pace};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
+use super::plan::{Plans, What};
 use super::run::Run;
 use crate::Record;
 
@@ -35,7 +33,7 @@ const LEAST_TICK: Span = Span::from_millis(1);
 /// Runs jobs on worlds, one after the other; keeps its memory between runs.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    queue: BinaryHeap<Reverse<Due>>,
+    plans: Plans,
     pub(super) hosts: Vec<Host>,
     pub(super) attempts: Vec<Attempt>,
     /// Places of attempts that have ended, to be taken again.
@@ -46,26 +44,6 @@ pub struct Simulator {
     numbers: Vec<u32>,
     pub(super) places: Vec<u32>,
     effects: Vec<Effect>,
-}
-
-/// Something planned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    at: Time,
-    what: What,
-}
-
-/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any more is passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
-    /// This attempt has done its work.
-    Done(u32),
-    /// This attempt has come as far as its host says at once.
-    Moved(u32),
-    /// This host's heartbeat is missed for the first time.
-    Missed(u32),
-    /// This host's heartbeat has something to say.
-    Beat(u32),
 }
 
 /// A job in a run.
@@ -131,14 +109,14 @@ impl Simulator {
 
     /// Forgets the last run.
     fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
-        self.queue.clear();
+        self.plans.clear();
         self.attempts.clear();
         self.free.clear();
         self.jobs.clear();
         self.tasks.clear();
         self.hosts.resize(world.courses.len(), Host::IDLE);
         for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
-            host.reset(course.index(start) as u32);
+            host.reset(course, start);
         }
         self.numbers.clear();
         self.numbers.extend(1..=world.courses.len() as u32);
@@ -312,7 +290,7 @@ impl<'a, 'r> Live<'a, 'r> {
     fn go_on(&mut self) {
         let mut ticked = None;
         while !self.settled && self.refused.is_none() {
-            let planned = self.sim.queue.peek().map_or(NEVER, |due| due.0.at);
+            let planned = self.sim.plans.next().unwrap_or(NEVER);
             let changes = self.world.changes.get(self.change).map_or(NEVER, |change| change.at);
             let asked = self.run.asks.get(self.ask).map_or(NEVER, |ask| time(ask.at_s).max(self.now));
             let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
@@ -324,9 +302,9 @@ impl<'a, 'r> Live<'a, 'r> {
             }
             self.now = next;
             if next == planned
-                && let Some(Reverse(due)) = self.sim.queue.pop()
+                && let Some((at, what)) = self.sim.plans.pop()
             {
-                self.on_due(due);
+                self.on_plan(at, what);
             } else if next == changes {
                 let change = self.world.changes[self.change];
                 self.change += 1;
@@ -342,12 +320,12 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    fn on_due(&mut self, due: Due) {
-        match due.what {
-            What::Done(attempt) => self.on_done(attempt, due.at),
+    fn on_plan(&mut self, due: Time, what: What) {
+        match what {
+            What::Done(attempt, _) => self.on_done(attempt, due),
             What::Moved(attempt) => self.on_moved(attempt),
-            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due.at => self.on_beat(place as usize),
-            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due.at => {
+            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => self.on_beat(place as usize),
+            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
                 self.step(Event::HostLeft { host: self.id(place as usize) });
             }
@@ -419,7 +397,7 @@ impl<'a, 'r> Live<'a, 'r> {
             !stopped
         });
         let stretch = self.stretch(place);
-        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(stretch, self.now)).collect();
+        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
         self.hear(place, said);
@@ -436,12 +414,12 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         let (id, place) = (attempt.id, attempt.host as usize);
         let stretch = self.stretch(place);
-        let ran = attempt.ran(stretch, self.now);
+        let ran = attempt.ran(&stretch, self.now);
         let late = self.sim.task(id.task).done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
-        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(stretch) {
+        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
             // What the heartbeat would have said goes along.
             let done = Held { attempt: id, phase: Phase::Ended, ran, frozen_for: Span::ZERO, progress: Some(1.0) };
             self.hear(place, vec![done]);
@@ -507,8 +485,10 @@ impl<'a, 'r> Live<'a, 'r> {
     /// trace.
     fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
         let place = self.sim.places[host.0 as usize] as usize;
-        let course = &self.world.courses[place];
         let stretch = self.stretch(place);
+        let host = &mut self.sim.hosts[place];
+        host.near = Some((host.stretch, stretch));
+        let speed = host.speed;
         let part = self.safe_part(id);
         let Bag { work_s, checkpoint, ranks, .. } = *self.sim.job(id);
         let known = self.sim.task(id.task);
@@ -517,12 +497,11 @@ impl<'a, 'r> Live<'a, 'r> {
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
         let from = self.now + self.run.start_cost;
-        let at_from = course.at_after(self.sim.hosts[place].stretch as usize, from);
+        let at_from = self.stretch_at(place, from);
         let effort = if checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
-        let part_per_s = course.speed.factor() * effort / work_s;
-        let hint = self.sim.hosts[place].stretch as usize;
+        let part_per_s = speed.factor() * effort / work_s;
         let fits = !ranks && stretch.up && from < stretch.down_at;
-        let done_at = fits.then(|| course.finish(hint, from, (1.0 - part) / part_per_s)).flatten();
+        let done_at = fits.then(|| self.computed(place, from, (1.0 - part) / part_per_s)).flatten();
         let number = self.keep(Attempt {
             id,
             host: place as u32,
@@ -545,7 +524,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         self.hold(place, number);
         if let Some(at) = done_at {
-            self.plan(at, What::Done(number));
+            self.plan(at, What::Done(number, place as u32));
         }
         if self.run.tells_phases() {
             // A rank that comes while the owner is there goes back at once.
@@ -571,7 +550,7 @@ impl<'a, 'r> Live<'a, 'r> {
             (host.busy_since, host.beat_at) = (now, NEVER);
         }
         host.held.push(number);
-        let news = host.has_news(stretch);
+        let news = host.has_news(&stretch);
         self.pace(place);
         if self.run.every_heartbeat || news && self.reports(place) {
             self.plan_beat(place);
@@ -614,8 +593,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let now = self.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
-        let at = self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, now);
-        let (cpu_s, id, pace) = (attempt.cpu_s(at, now), attempt.id, attempt.pace);
+        let (cpu_s, id, pace) = (attempt.cpu_s(&self.stretch_at(place, now), now), attempt.id, attempt.pace);
         if self.sim.job(id).checkpoint && fate != Fate::Delivered {
             let shipped = self.shipped(attempt);
             let part = &mut self.sim.task(id.task).part;
@@ -642,7 +620,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.step(Event::HostJoined {
             host: self.id(place),
             slots: self.run.slots,
-            speed: self.world.courses[place].speed,
+            speed: self.sim.hosts[place].speed,
             status: stretch.status(self.now),
             held: Vec::new(),
         });
@@ -675,7 +653,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     pub(super) fn plan(&mut self, at: Time, what: What) {
         if at <= self.horizon {
-            self.sim.queue.push(Reverse(Due { at, what }));
+            self.sim.plans.push(at, what);
         }
     }
 
@@ -691,8 +669,28 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
-    pub(super) fn stretch(&self, place: usize) -> &'a Stretch {
-        &self.world.courses[place].stretches[self.sim.hosts[place].stretch as usize]
+    pub(super) fn stretch(&self, place: usize) -> Stretch {
+        let host = &self.sim.hosts[place];
+        match host.near {
+            Some((number, stretch)) if number == host.stretch => stretch,
+            _ => self.world.courses[place].stretches[host.stretch as usize],
+        }
+    }
+
+    /// The stretch of a host at a time from now on.
+    fn stretch_at(&self, place: usize, at: Time) -> Stretch {
+        let stretch = self.stretch(place);
+        if at < stretch.end {
+            return stretch;
+        }
+        *self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, at)
+    }
+
+    /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host stays up until then.
+    pub(super) fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
+        let stretch = self.stretch(place);
+        let here = (from < stretch.end).then(|| stretch.reaches(stretch.cpu_s(from) + cpu_s, from)).flatten();
+        here.or_else(|| self.world.courses[place].finish(self.sim.hosts[place].stretch as usize, from, cpu_s))
     }
 
     pub(super) fn id(&self, place: usize) -> HostId {

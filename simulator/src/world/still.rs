@@ -7,7 +7,8 @@ use scheduler::Event;
 use super::course::owner;
 use super::host::{NEVER, Pace};
 use super::outcome::{Fate, Standstill};
-use super::simulator::{Live, What};
+use super::plan::What;
+use super::simulator::Live;
 
 impl Live<'_, '_> {
     /// A host says how far one of its attempts is: its files are in place, it was told to begin, or it stands still or goes
@@ -22,7 +23,7 @@ impl Live<'_, '_> {
         if matches!(attempt.pace, Pace::Waits(_)) && !stretch.ready() {
             return self.give_back(place);
         }
-        let held = vec![attempt.held(stretch, self.now)];
+        let held = vec![attempt.held(&stretch, self.now)];
         self.step(Event::AttemptsMoved { host: self.id(place), held });
     }
 
@@ -64,7 +65,8 @@ impl Live<'_, '_> {
         if attempt.pace != Pace::Free {
             return;
         }
-        let (cpu_s, ran, done) = (attempt.cpu_s(stretch, now), attempt.ran(stretch, now), attempt.done(stretch, now));
+        let (cpu_s, ran, done) =
+            (attempt.cpu_s(&stretch, now), attempt.ran(&stretch, now), attempt.done(&stretch, now));
         (attempt.from_cpu_s, attempt.from_ran, attempt.done_at) = (cpu_s, ran, NEVER);
         attempt.pace = Pace::Still(now);
         if self.sim.job(id).checkpoint {
@@ -87,7 +89,6 @@ impl Live<'_, '_> {
     /// An attempt computes from now on, beyond what it had before, which is in the place of its host's sums.
     fn go_on_from(&mut self, place: usize, number: u32) {
         let (now, stretch) = (self.now, self.stretch(place));
-        let hint = self.sim.hosts[place].stretch as usize;
         let attempt = &mut self.sim.attempts[number as usize];
         let (had_s, ran) = (attempt.from_cpu_s, attempt.from_ran);
         let left_s = ((1.0 - attempt.part) / attempt.part_per_s - had_s).max(0.0);
@@ -95,10 +96,10 @@ impl Live<'_, '_> {
         attempt.from_cpu_s = stretch.cpu_s(now) - had_s;
         attempt.from_ran = Span(stretch.ran(now).0.saturating_sub(ran.0));
         attempt.pace = Pace::Free;
-        let done_at = self.world.courses[place].finish(hint, now, left_s);
-        attempt.done_at = done_at.unwrap_or(NEVER);
+        let done_at = self.computed(place, now, left_s);
+        self.sim.attempts[number as usize].done_at = done_at.unwrap_or(NEVER);
         if let Some(at) = done_at {
-            self.plan(at, What::Done(number));
+            self.plan(at, What::Done(number, place as u32));
         }
         self.plan(now, What::Moved(number));
     }
