@@ -106,6 +106,6 @@ impl<'a> Run<'a> {
 
     /// Whether attempts may stand still or wait for each other: then their hosts say at once how far they are.
     pub(super) fn tells_phases(&self) -> bool {
-        self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(|ask| ask.brings_ranks())
+        self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(Ask::brings_ranks)
     }
 }

@@ -60,7 +60,7 @@ const PATIENCE: Span = Span::from_secs(4);
 enum Kind {
     Bag,
     Disclosed,
-    /// Ranks, on no more hosts at least than there are.
+    /// Ranks, on no more hosts than there surely are.
     Ranks(u32, u32),
 }
 
@@ -70,7 +70,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
         0 => Kind::Disclosed,
         1 => {
             let least = chance.between(1, hosts) as u32;
-            Kind::Ranks(least, least + chance.below(3) as u32)
+            Kind::Ranks(least, (least + chance.below(3) as u32).min(hosts as u32))
         }
         _ => Kind::Bag,
     };
