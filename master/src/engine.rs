@@ -55,7 +55,7 @@ pub struct Admitted {
 pub enum Answered {
     /// To a submission: its number, and whether the request had been seen before.
     Submitted(Result<(JobId, bool), Refusal>),
-    /// To a cancellation, a retry or a request to forget: how many tasks or jobs were affected.
+    /// To a request, a cancellation, a retry or a wish to forget: how many tasks or jobs were affected.
     Changed(u64),
     /// To a request for a token.
     Token(JoinToken),
@@ -219,17 +219,43 @@ impl Engine {
         self.core.on_disconnected(host, SessionId(session))
     }
 
-    /// A client submits a job.
+    /// A client submits a job, or only discloses it.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn submit(&mut self, ticket: u64, request: RequestId, user: &str, spec: JobSpec) -> Result<(), StoreError> {
+    pub fn submit(
+        &mut self,
+        ticket: u64,
+        request: RequestId,
+        user: &str,
+        (spec, disclosed): (JobSpec, bool),
+    ) -> Result<(), StoreError> {
         let taken = match check_spec(&spec) {
-            Ok(()) => self.core.submit(request, user, spec, (false, false))?,
+            Ok(()) => self.core.submit(request, user, spec, (disclosed, false))?,
             Err(refusal) => Err(refusal),
         };
         let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));
         self.answer(ticket, Answered::Submitted(answer));
+        Ok(())
+    }
+
+    /// A client waits for tasks of a disclosed job.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn request(&mut self, ticket: u64, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        let count = self.core.request(job, tasks)?;
+        self.answer(ticket, Answered::Changed(count));
+        Ok(())
+    }
+
+    /// A client needs nothing of a disclosed job that it has not requested.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn drop_unrequested(&mut self, ticket: u64, job: JobId) -> Result<(), StoreError> {
+        let count = self.core.drop_unrequested(job)?;
+        self.answer(ticket, Answered::Changed(count));
         Ok(())
     }
 

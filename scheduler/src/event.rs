@@ -265,6 +265,8 @@ pub struct Progress {
     pub duplicates: u64,
     /// Tasks that were requested, of a bag that was disclosed.
     pub requested: IdSet,
+    /// The hosts on which ranks are done, of a job of ranks.
+    pub done_on: Vec<HostId>,
 }
 
 /// An unsettled task of a restored job that has had attempts.

@@ -38,6 +38,8 @@ pub(crate) struct Gang {
     pub(crate) holdout: Option<Holdout>,
     /// Free hosts and jobs behind when it last decided, and when that was.
     pub(crate) looked: Option<(u32, u32, Time)>,
+    /// Hosts that were free, or nearly, and hosts whose work could make room, when that was last of no use.
+    pub(crate) room: Option<(usize, usize)>,
     /// Until when others may pass it, if they are done by then: when it was first expected to start.
     pub(crate) passes_until: Option<Time>,
     /// What was said of waits, until it can be compared with what came.
@@ -61,6 +63,7 @@ impl Gang {
             lacking: None,
             holdout: None,
             looked: None,
+            room: None,
             passes_until: None,
             pending: Pending::default(),
         }

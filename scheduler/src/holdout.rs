@@ -177,6 +177,13 @@ impl Scheduler {
         choice
     }
 
+    /// The same if so many hosts were free for it, these among them that are not.
+    pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<Choice> {
+        let job = self.jobs.table.get(&id)?;
+        let view = self.view(job, job.gang.as_ref()?, free);
+        self.with_machine(job.rules.needs, also, self.now, |machine| self.choose(&view, machine, self.now))
+    }
+
     /// Says when as many hosts should be free as a job holds out for.
     pub(crate) fn foretell(&self, id: JobId, holdout: &Holdout) -> Option<Effect> {
         let job = self.jobs.table.get(&id)?;

@@ -122,7 +122,9 @@ impl Scheduler {
         let Some(ended) = record.ended.iter().find(given).copied() else { return false };
         let Some(host) = self.hosts.get(id) else { return false };
         let most = if job.gang.is_some() { 1 } else { max_copies as usize };
-        if ended.returned || record.live.len() >= most {
+        // Where all ranks wait to start together none goes on alone.
+        let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
+        if ended.returned || scattered || record.live.len() >= most {
             // It is not to go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }

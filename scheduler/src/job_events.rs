@@ -1,5 +1,7 @@
 //! What happens when jobs come, are cancelled, retried and forgotten.
 
+use std::collections::BTreeSet;
+
 use common::attempt::Phase;
 use common::{HostId, IdSet, JobId, Time};
 
@@ -94,7 +96,7 @@ impl Scheduler {
         if job.rules.quorum.compares() {
             self.restore_results(id, &mut job, progress, fx);
         }
-        self.restore_gang(&mut job);
+        self.restore_gang(&mut job, &progress.done_on);
         self.enter(id, job);
     }
 
@@ -141,14 +143,24 @@ impl Scheduler {
         job.refresh(tried.task, self.settings.max_copies);
     }
 
-    /// A job of several ranks that had begun before a restart: its ranks are where they were, or lost together.
-    fn restore_gang(&mut self, job: &mut Job) {
+    /// A job of several ranks that had begun before a restart: its ranks are where they were, or lost together. Where some are
+    /// done their hosts stay held for it, unless they do not come back.
+    fn restore_gang(&mut self, job: &mut Job, done_on: &[HostId]) {
         let ranks = job.counts().total as u32;
         let begun = job.attempts > 0;
-        let live = job.records.values().any(|record| !record.live.is_empty());
+        let copies = job.records.values().flat_map(|record| record.live.iter());
+        let live: BTreeSet<HostId> = copies.map(|copy| copy.host).collect();
+        let (held, settled) = (!live.is_empty(), job.settled());
         let Some(gang) = job.gang.as_mut().filter(|_| begun) else { return };
         (gang.width, gang.stirred, gang.disturbed) = (Some(ranks), true, true);
-        gang.formed = live.then_some(self.now);
+        gang.formed = held.then_some(self.now);
+        for id in done_on.iter().filter(|id| held && !settled && !live.contains(id)) {
+            if gang.seats.insert(*id, true).is_none() {
+                self.hosts.entry(*id, self.now);
+                self.hosts.reserve(*id, true, self.now);
+                self.watch(*id);
+            }
+        }
     }
 
     pub(crate) fn on_job_cancelled(&mut self, id: JobId, tasks: Option<&IdSet>, fx: &mut Vec<Effect>) {

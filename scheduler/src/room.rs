@@ -3,7 +3,9 @@
 //! is next (`crate::speculation`).
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
+use common::attempt::Phase;
 use common::job::Needs;
 use common::{AttemptId, HostId, JobId, Span, TaskId};
 
@@ -13,9 +15,11 @@ use crate::host::{Host, Load};
 use crate::job::{Job, Jobs};
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
 use crate::policy::placement::Placement;
+use crate::policy::width::Choice;
 use crate::promises::elapsed_s;
 use crate::scheduler::Scheduler;
 use crate::speculation::Turn;
+use crate::views::waiting;
 
 /// So many that would have to make room first may be on hosts that are of no use, before all are looked at.
 const TRIES: u32 = 8;
@@ -71,8 +75,22 @@ impl Scheduler {
         // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
         let mut hopeless: Vec<Kind> = Vec::new();
         let (mut last, mut in_vain) = (None, 0);
+        let mut coming = self.slots_coming();
+        let mut ranks_asked = false;
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE) {
             (last, in_vain) = (Some(rank), in_vain + 1);
+            if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
+                // Only the first job of ranks: those behind it would take what it waits for.
+                if self.make_room_for_ranks(rank.job, fx) {
+                    return self.place_waiting(fx);
+                }
+                continue;
+            }
+            let wanted = self.jobs.table.get(&rank.job).map_or(0, |job| job.waiting_as(rank.disclosed()).max(1));
+            if coming > 0 && wanted <= coming {
+                coming -= wanted;
+                continue;
+            }
             let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else { continue };
             let Some(claim) = self.claim(rank.job, kind.overtakes) else { continue };
             let Some(chosen) = self.candidate(&claim) else {
@@ -83,16 +101,24 @@ impl Scheduler {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
-            (last, in_vain) = (None, 0);
+            (last, in_vain, coming) = (None, 0, self.slots_coming());
             hopeless.clear();
             self.rank_standing();
         }
     }
 
+    /// How many slots are free as soon as their hosts have heard of it: nobody else has to go for whoever gets those.
+    fn slots_coming(&self) -> u64 {
+        if !self.settings.stops_when_reported {
+            return 0;
+        }
+        let loads = self.hosts.table.values().filter(|host| host.takes_work()).flat_map(|host| host.books.iter());
+        loads.filter(|(_, load)| load.stopping && !load.frozen).count() as u64
+    }
+
     /// What a waiting job's next task may take the place of, and where; none where it takes nobody's place.
     fn kind(&self, rank: Rank) -> Option<Kind> {
         let job = self.jobs.table.get(&rank.job).filter(|_| !rank.promised())?;
-        // Who needs several hosts at once takes nobody's place.
         let job = Some(job).filter(|job| job.gang.is_none())?;
         let (needs, placement) = (job.rules.needs, job.policy.placement);
         let answer = job.speculation.as_ref().map(|speculation| speculation.answer());
@@ -198,7 +224,8 @@ impl Scheduler {
     }
 
     fn standing(&self, job: &Job, host: &Host, attempt: AttemptId, load: &Load) -> Option<Candidate> {
-        let speculation = job.speculation.as_deref()?;
+        // What has ended leaves its slot anyway, and its result is on its way.
+        let speculation = job.speculation.as_deref().filter(|_| load.phase != Phase::Ended)?;
         let index = attempt.task.index;
         let start_cost = self.settings.start_cost;
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
@@ -209,23 +236,73 @@ impl Scheduler {
 
     /// One attempt goes, and the claimant's task comes; false if it does not.
     fn give_room(&mut self, chosen: &Candidate, claim: &Claim, fx: &mut Vec<Effect>) -> bool {
-        let Candidate { host, attempt, left, loss, .. } = *chosen;
-        let TaskId { job: id, index } = attempt.task;
         let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
         let before = started(&self.jobs);
-        let Some(job) = self.jobs.table.get_mut(&id) else { return false };
-        let (kept, by) = (job.rules.checkpoint, TaskId::new(claim.job, claim.turn.index));
-        let on = self.hosts.table.get(&host);
-        if on.is_some_and(|host| host.books.get(&attempt).is_some_and(|load| host.can_hold(load))) {
-            self.freeze(host, attempt, by, fx);
-        } else {
-            if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
-                speculation.left.insert(index, left);
-            }
-            self.preempt(host, attempt, by, kept, fx);
-        }
+        self.give_way(chosen, TaskId::new(claim.job, claim.turn.index), fx);
         self.place_job(claim.job, fx);
         started(&self.jobs) != before
+    }
+
+    /// One attempt goes: it stands still if its host can hold it, or else ends.
+    fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
+        let Candidate { host, attempt, left, loss, .. } = *chosen;
+        let TaskId { job: id, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let kept = job.rules.checkpoint;
+        let on = self.hosts.table.get(&host);
+        if on.is_some_and(|host| host.books.get(&attempt).is_some_and(|load| host.can_hold(load))) {
+            return self.freeze(host, attempt, by, fx);
+        }
+        if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
+            speculation.left.insert(index, left);
+        }
+        self.preempt(host, attempt, by, kept, fx);
+    }
+
+    /// Lets a job of several ranks that waits have the hosts on which nothing runs that somebody waits for, if it starts with
+    /// those; whether some made room. Of what is free it needs no less than before: who makes room loses something.
+    fn make_room_for_ranks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        let Some(job) = self.jobs.table.get(&id) else { return false };
+        let Some(gang) = job.gang.as_ref().filter(|gang| gang.formed.is_none()) else { return false };
+        let kept = if gang.holdout.is_some() { self.jobs.kept.clone() } else { Vec::new() };
+        let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
+        let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
+        let standing = self.hosts.index.standing.all().filter_map(|attempt| self.found(attempt));
+        for (_, host, found) in standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed) {
+            let better = others.get(&host.id).is_none_or(|other| other.order() < found.order());
+            if better && self.starts_together(host.id) && self.would_take(job, host) {
+                others.insert(host.id, found);
+            }
+        }
+        // Where a slot is about to be free nobody else has to go.
+        let coming = |host: &&Host| host.books.iter().any(|(_, load)| load.stopping);
+        let coming = self.hosts.table.values().filter(|host| !free.contains(&host.id)).filter(coming).count();
+        let room = Some((free.len() + coming, others.len()));
+        if others.is_empty() || gang.room == room {
+            return false;
+        }
+        let by = waiting(job).first().unwrap_or(0);
+        let also: Vec<HostId> = free.iter().chain(others.keys()).copied().collect();
+        let chosen = self.width_with(id, also.len() as u32, &also);
+        let hosts = if let Some(Choice::Start(hosts)) = chosen { hosts as usize } else { 0 };
+        let lacking = hosts.saturating_sub(free.len() + coming);
+        let mut others: Vec<Candidate> = others.into_values().collect();
+        if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
+            gang.room = room;
+        }
+        if lacking == 0 || lacking > others.len() {
+            return false;
+        }
+        others.sort_by_key(|other| Reverse(other.order()));
+        if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
+            // It decides anew with what it has now, and nobody passes it who would have to go again.
+            (gang.looked, gang.passes_until) = (None, Some(self.now));
+        }
+        self.release_kept();
+        for (other, index) in others.iter().take(lacking).zip(by..) {
+            self.give_way(other, TaskId::new(id, index), fx);
+        }
+        true
     }
 }
 

@@ -409,6 +409,12 @@ impl Job {
         self.speculation.as_ref().is_some_and(|speculation| !speculation.requested.contains(index))
     }
 
+    /// How many waiting tasks nobody has requested, or how many others.
+    pub(crate) fn waiting_as(&self, disclosed: bool) -> u64 {
+        let unrequested = self.waiting_disclosed();
+        if disclosed { unrequested } else { self.waiting() - unrequested }
+    }
+
     /// How many waiting tasks nobody has requested.
     pub(crate) fn waiting_disclosed(&self) -> u64 {
         let Some(Speculation { requested, .. }) = self.speculation.as_deref() else { return 0 };

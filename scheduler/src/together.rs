@@ -50,7 +50,7 @@ impl Scheduler {
     }
 
     /// Hosts that were kept free for jobs which hold out are looked at anew.
-    fn release_kept(&mut self) {
+    pub(crate) fn release_kept(&mut self) {
         for host in std::mem::take(&mut self.jobs.kept) {
             self.hosts.reserve(host, false, self.now);
         }
@@ -213,9 +213,16 @@ impl Scheduler {
         let phase = |host: HostId, attempt: AttemptId| Some(self.hosts.table.get(&host)?.books.get(&attempt)?.phase);
         let live: Vec<(HostId, AttemptId, Phase)> =
             copies.filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?))).collect();
-        if live.is_empty() {
+        // Where none of those that had begun is left, all that is left begins together.
+        let begins = |(_, attempt, phase): &(HostId, AttemptId, Phase)| match phase {
+            Phase::Queued | Phase::Staging => false,
+            Phase::Ready => gang.told.contains(attempt),
+            _ => true,
+        };
+        if !live.iter().any(begins) {
             gang.begun = None;
-        } else if all && live.iter().all(|(.., phase)| !matches!(phase, Phase::Queued | Phase::Staging)) {
+        }
+        if all && !live.is_empty() && live.iter().all(|(.., phase)| !matches!(phase, Phase::Queued | Phase::Staging)) {
             gang.begun.get_or_insert(self.now);
         }
         if gang.begun.is_some() {

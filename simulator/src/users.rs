@@ -1,7 +1,8 @@
 //! A simulated world of users who disclose sets of tasks, request one after the other, think about each result, and drop the
-//! rest of a set when they have seen enough (Petrou et al. 2004, section 2). Servers are equal, always there, and keep what a
-//! task has done when it makes room. It drives the scheduler through its doors and does what it is told. What is not here: who
-//! the users are (`plan`), what is made of what they see, and any rule of scheduling.
+//! rest of a set when they have seen enough (Petrou et al. 2004, section 2). Servers are equal and always there. What becomes of
+//! a task that makes room is a matter of the servers: it keeps what it has done and goes on anywhere, as in the paper; or stands
+//! still and goes on where it was; or begins anew. It drives the scheduler through its doors and does what it is told. What is
+//! not here: who the users are (`plan`), what is made of what they see, and any rule of scheduling.
 //!
 //! All users come at once. Later at one instant tasks are executed first, by their servers, then users act, by their numbers;
 //! the scheduler decides after each of them.
@@ -10,8 +11,8 @@ mod plan;
 
 use std::collections::BTreeMap;
 
-use common::attempt::Outcome;
-use common::host::OwnerState;
+use common::attempt::{Held, Outcome, Phase};
+use common::host::{Offers, OwnerState};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
 use scheduler::effect::EndReason;
@@ -38,6 +39,23 @@ pub struct Which {
     pub task: usize,
 }
 
+/// What users work on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Servers {
+    /// How many there are.
+    pub count: usize,
+    /// How many tasks each of them can hold frozen beside the one that runs, so that another has its place (default 0).
+    pub frozen: u32,
+    /// Whether a task that makes room otherwise keeps what it has done (default yes, as in the paper).
+    pub keep: bool,
+}
+
+impl From<usize> for Servers {
+    fn from(count: usize) -> Self {
+        Self { count, frozen: 0, keep: true }
+    }
+}
+
 /// Something that happened to a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
@@ -45,9 +63,9 @@ pub enum What {
     Disclosed,
     /// Its user waits for it.
     Requested,
-    /// It runs from now on.
+    /// It runs from now on, or again.
     Started,
-    /// It made room, and keeps what it has done.
+    /// It made room.
     Preempted,
     /// It has done its work.
     Executed,
@@ -95,6 +113,22 @@ struct Running {
     attempt: AttemptId,
     since: Time,
     until: Time,
+    before: Had,
+}
+
+/// How far an attempt is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Had {
+    /// How long it has run.
+    ran: Span,
+    /// What of its task is done, what earlier attempts kept included.
+    done: Span,
+}
+
+impl Had {
+    fn and(self, ran: Span) -> Self {
+        Self { ran: self.ran + ran, done: self.done + ran }
+    }
 }
 
 /// A set of a user's.
@@ -102,6 +136,8 @@ struct Set {
     user: usize,
     number: usize,
     fates: Vec<Fate>,
+    /// What of each task is done and not lost.
+    done: Vec<Span>,
 }
 
 #[derive(Default)]
@@ -123,15 +159,19 @@ struct World<'a, P, A> {
     now: Time,
     users: Vec<User>,
     sets: BTreeMap<JobId, Set>,
+    kind: Servers,
     servers: Vec<Option<Running>>,
+    /// What stands still, with what it had.
+    frozen: BTreeMap<AttemptId, Had>,
     events: Vec<Event>,
     effects: Vec<Effect>,
     /// Sets with which their users are through in this step.
     through: Vec<JobId>,
 }
 
-/// Lets the users of this plan work on so many servers until this time, or until all of them have stopped.
-pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: usize, until: Time, audience: &mut A) {
+/// Lets the users of this plan work on these servers until this time, or until all of them have stopped.
+pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: impl Into<Servers>, until: Time, audience: &mut A) {
+    let kind = servers.into();
     let settings =
         Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
@@ -144,13 +184,19 @@ pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: usize, until: 
         now: Time(0),
         users: (0..plan.users()).map(|_| User { wakes: Some(Time(0)), ..User::default() }).collect(),
         sets: BTreeMap::new(),
-        servers: vec![None; servers],
+        kind,
+        servers: vec![None; kind.count],
+        frozen: BTreeMap::new(),
         events: Vec::new(),
         effects: Vec::new(),
         through: Vec::new(),
     };
-    for number in 1..=servers {
+    for number in 1..=kind.count {
         let (host, status) = (HostId(number as u32), OwnerState::Away.into());
+        if kind.frozen > 0 {
+            let offers = Offers { frozen: kind.frozen, ..Offers::default() };
+            world.events.push(Event::HostOffers { host, offers });
+        }
         world.events.push(Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held: Vec::new() });
     }
     world.begin();
@@ -202,14 +248,15 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     /// A task has done its work.
-    fn execute(&mut self, server: usize, Running { attempt, since, .. }: Running) {
+    fn execute(&mut self, server: usize, Running { attempt, since, before, .. }: Running) {
         let (now, host) = (self.now, HostId(server as u32 + 1));
+        let spent = now.since(since);
         self.audience.ran(since, now);
-        self.events.push(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: now.since(since) });
+        self.events.push(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: before.ran + spent });
         let Some(set) = self.sets.get_mut(&attempt.task.job) else { return };
         let (user, number, task) = (set.user, set.number, attempt.task.index as usize - 1);
         let fate = &mut set.fates[task];
-        (fate.used, fate.executed) = (fate.takes, Some(now));
+        (fate.used, fate.executed) = (fate.used + spent, Some(now));
         let wanted = fate.requested.is_some();
         self.happened(What::Executed, user, number, task);
         if wanted {
@@ -256,11 +303,11 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             estimates: fates.iter().map(|fate| fate.takes).collect(),
             estimator: Estimator { user: format!("user {user}"), program: String::new() },
         };
-        let rules = Rules { policy: self.policy.to_owned(), checkpoint: true, ..Rules::default() };
+        let rules = Rules { policy: self.policy.to_owned(), checkpoint: self.kind.keep, ..Rules::default() };
         let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true, ranks: None };
         let job = self.job(user, number);
         self.events.push(Event::JobSubmitted { job, bag });
-        self.sets.insert(job, Set { user, number, fates });
+        self.sets.insert(job, Set { user, number, fates, done: vec![Span::ZERO; tasks] });
         self.users[user].set = number;
         self.all_happened(What::Disclosed, user, number, 1..tasks);
         self.request(user, number, 0);
@@ -297,13 +344,23 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                         stopped.push(attempt);
                     }
                 }
+                Effect::Freeze { host, attempt, .. } => {
+                    self.freeze(host, attempt);
+                    stopped.push(attempt);
+                }
+                Effect::Thaw { host, attempt } => {
+                    let had = self.frozen.remove(&attempt).unwrap_or_default();
+                    self.go_on_with(host, attempt, had);
+                    started.push(attempt);
+                }
                 _ => {}
             }
         }
         self.effects = effects;
         self.tell(&stopped, &started);
+        self.report(&started);
         for job in std::mem::take(&mut self.through) {
-            if let Some(Set { user, number, fates }) = self.sets.remove(&job) {
+            if let Some(Set { user, number, fates, .. }) = self.sets.remove(&job) {
                 self.audience.through(self.now, user, number, &fates);
             }
         }
@@ -311,20 +368,59 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     fn start(&mut self, host: HostId, attempt: AttemptId) {
         let Some(set) = self.sets.get(&attempt.task.job) else { return };
-        let fate = set.fates[attempt.task.index as usize - 1];
-        let until = self.now + Span(fate.takes.0 - fate.used.0);
-        self.servers[host.0 as usize - 1] = Some(Running { attempt, since: self.now, until });
+        let done = set.done[attempt.task.index as usize - 1];
+        self.go_on_with(host, attempt, Had { ran: Span::ZERO, done });
+    }
+
+    /// An attempt that is so far runs from now on.
+    fn go_on_with(&mut self, host: HostId, attempt: AttemptId, before: Had) {
+        let Some(set) = self.sets.get(&attempt.task.job) else { return };
+        let takes = set.fates[attempt.task.index as usize - 1].takes;
+        let until = self.now + Span(takes.0 - before.done.0);
+        self.servers[host.0 as usize - 1] = Some(Running { attempt, since: self.now, until, before });
     }
 
     fn stop(&mut self, host: HostId, attempt: AttemptId) {
+        let frozen = self.frozen.remove(&attempt);
+        let Some(had) = frozen.or_else(|| self.halt(host, attempt)) else { return };
+        if let Some(set) = self.sets.get_mut(&attempt.task.job).filter(|_| self.kind.keep) {
+            let done = &mut set.done[attempt.task.index as usize - 1];
+            *done = (*done).max(had.done);
+        }
+    }
+
+    fn freeze(&mut self, host: HostId, attempt: AttemptId) {
+        if let Some(had) = self.halt(host, attempt) {
+            self.frozen.insert(attempt, had);
+        }
+    }
+
+    /// What runs on a server runs there no more; gives how far it is.
+    fn halt(&mut self, host: HostId, attempt: AttemptId) -> Option<Had> {
         let server = &mut self.servers[host.0 as usize - 1];
-        let Some(running) = server.take_if(|running| running.attempt == attempt) else { return };
+        let running = server.take_if(|running| running.attempt == attempt)?;
         let ran = self.now.since(running.since);
         self.audience.ran(running.since, self.now);
         if let Some(set) = self.sets.get_mut(&attempt.task.job) {
             let fate = &mut set.fates[attempt.task.index as usize - 1];
             fate.used = fate.used + ran;
         }
+        Some(running.before.and(ran))
+    }
+
+    /// Where tasks can be frozen, servers say which of them run: only these can be.
+    fn report(&mut self, started: &[AttemptId]) {
+        if self.kind.frozen == 0 || started.is_empty() {
+            return;
+        }
+        let running = (1..).zip(&self.servers).filter_map(|(number, running)| Some((HostId(number), (*running)?)));
+        for (host, Running { attempt, before: Had { ran, .. }, .. }) in
+            running.filter(|(_, now)| started.contains(&now.attempt))
+        {
+            let held = Held { attempt, phase: Phase::Running, ran, frozen_for: Span::ZERO, progress: None };
+            self.events.push(Event::AttemptsMoved { host, held: vec![held] });
+        }
+        self.step();
     }
 
     /// Tells who made room and who starts; nothing of tasks that go on elsewhere, or that did not get to run.

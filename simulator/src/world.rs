@@ -3,14 +3,17 @@
 //!
 //! What is not here: any rule of scheduling. The world calls the scheduler's two doors and does what it is told.
 
+mod ask;
 mod course;
 mod host;
 mod outcome;
 mod plan;
 mod run;
 mod simulator;
+mod still;
 
+pub use ask::{Ask, Job, What};
 pub use course::{Interval, World};
-pub use outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
+pub use outcome::{AttemptStory, Fate, Foretold, Outcome, RunError, Standstill};
 pub use run::Run;
 pub use simulator::Simulator;

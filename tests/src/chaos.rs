@@ -5,6 +5,7 @@
 //! What is not here: QUIC, TLS, processes and real files. Those are tried where they are real.
 
 mod audit;
+mod barrier;
 mod chance;
 mod contents;
 mod disk;

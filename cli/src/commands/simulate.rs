@@ -145,7 +145,10 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
         }
         Ok(policy) if policy.width != Width::Rigid => {
             let what = format!("{} decides for jobs of many ranks, and simulated tasks have one each", policy.name);
-            Err(Failure::usage(what, "deskgrid reproduce downey runs such rules on jobs of many ranks"))
+            Err(Failure::usage(
+                what,
+                "deskgrid reproduce downey runs such rules on jobs of many ranks, and --scenario on a grid of your own",
+            ))
         }
         Ok(policy) => {
             let label = format!("{}{parameters}", policy.name);

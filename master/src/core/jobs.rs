@@ -271,7 +271,9 @@ impl Core {
 
     /// Makes failed and cancelled tasks of a job wait again, and says how many.
     pub(crate) fn retry(&mut self, job: JobId, tasks: &IdSet, only_failed: bool) -> Result<u64, StoreError> {
-        let Some(restored) = self.store.restore_job(job)? else { return Ok(0) };
+        // No rank is of use alone.
+        let tried_again = |restored: &crate::store::Restored| restored.spec.work.ranks().is_none();
+        let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else { return Ok(0) };
         let mut again = restored.progress.failed.clone();
         if !only_failed {
             again.union_with(&restored.progress.cancelled);

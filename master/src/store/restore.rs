@@ -62,7 +62,7 @@ impl Writer {
     /// One job with how far it is, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
-        let progress = progress(self.db(), job)?;
+        let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
         Ok(Some(Restored { view, spec, bytes, progress, promised: self.promise(job)? }))
     }
 
@@ -93,7 +93,7 @@ impl Writer {
     }
 }
 
-fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
+fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreError> {
     let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
     let disclosure = super::speculation::disclosure(db, job)?;
     progress.requested = disclosure.map(|disclosure| disclosure.all()).unwrap_or_default();
@@ -115,6 +115,9 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
         progress.duplicates += u64::from(row.get::<_, bool>(6)?);
         // Of failed and cancelled ones the highest number matters still, should somebody retry them.
         if progress.finished.contains(task) {
+            if ranks && state == "finished" {
+                progress.done_on.push(HostId(row.get(3)?));
+            }
             continue;
         }
         if progress.tried.last().is_none_or(|last| last.task != task) {

@@ -124,6 +124,59 @@ fn an_idle_host_does_what_stands_still_on_another() {
 }
 
 #[test]
+fn what_has_ended_makes_no_room_and_its_result_counts() {
+    let mut world = world();
+    let job = world.job(2).policy("FCFSxFCFS").disclosed().submit();
+    let host = world.host(1).joins();
+    world.moves(host, Phase::Ended);
+    let first = world.attempt_on(host);
+    assert!(stopped(&request(&mut world, job, [2])).is_empty(), "its slot is free in a moment");
+    let effects = world.ends(host, first, Outcome::Succeeded, s(5));
+    assert_eq!((world.task_state(job, 1), begun(&effects)), (TaskState::Finished, vec![2]));
+}
+
+#[test]
+fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_on() {
+    let now = common::Time(1_000_000);
+    let (attempt, host) =
+        (AttemptId { task: TaskId::new(JobId(1), 1), number: 1, incarnation: common::Incarnation(0) }, HostId(1));
+    let tried = scheduler::event::Tried {
+        task: 1,
+        attempts: 1,
+        failures: 0,
+        losses: 0,
+        live: Vec::new(),
+        lost: Vec::new(),
+        ended: vec![(attempt, host)],
+        outlived: Vec::new(),
+    };
+    let restored = || {
+        let rules = common::job::Rules { policy: "FCFSxFCFS".into(), ..Default::default() };
+        let bag =
+            scheduler::event::Bag { disclosed: true, ..scheduler::event::Bag::new(IdSet::from_range(1, 1), rules) };
+        let progress = scheduler::event::Progress { tried: vec![tried.clone()], attempts: 1, ..Default::default() };
+        Event::JobRestored { job: JobId(1), bag, progress: Box::new(progress) }
+    };
+    let joins = |phase| {
+        let mut scheduler = Scheduler::new(Settings::default(), common::Incarnation(1));
+        let mut effects = Vec::new();
+        scheduler.step(now, restored(), &mut effects);
+        let held =
+            vec![common::attempt::Held { attempt, phase, ran: s(1), frozen_for: common::Span::ZERO, progress: None }];
+        let status = common::host::OwnerState::Away.into();
+        let joined = Event::HostJoined { host, slots: 1, speed: common::Speed::REFERENCE, status, held };
+        scheduler.step(now, joined, &mut effects);
+        (scheduler, effects)
+    };
+    let (_, effects) = joins(Phase::Running);
+    assert_eq!(crate::world::abandoned(&effects), [attempt]);
+    let (mut scheduler, mut effects) = joins(Phase::Ended);
+    assert!(crate::world::abandoned(&effects).is_empty(), "{effects:?}");
+    scheduler.step(now, Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1) }, &mut effects);
+    assert_eq!(scheduler.task_state(attempt.task), Some(TaskState::Finished));
+}
+
+#[test]
 fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     let mut world = world();
     let (job, host) = busy(&mut world);

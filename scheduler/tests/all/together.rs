@@ -23,6 +23,8 @@ struct Office {
     now: Time,
     jobs: u32,
     held: BTreeMap<HostId, BTreeMap<AttemptId, Phase>>,
+    /// What stands still for others.
+    frozen: BTreeSet<AttemptId>,
     slots: BTreeMap<HostId, u32>,
     /// How many ranks each job that has begun has.
     formed: BTreeMap<JobId, u32>,
@@ -38,6 +40,7 @@ impl Office {
             now: Time(1_000_000_000),
             jobs: 0,
             held: BTreeMap::new(),
+            frozen: BTreeSet::new(),
             slots: BTreeMap::new(),
             formed: BTreeMap::new(),
             foretold: Vec::new(),
@@ -73,6 +76,17 @@ impl Office {
             }
             Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
                 self.held.get_mut(host).and_then(|held| held.remove(attempt));
+            }
+            Effect::Abandon { host, attempts } => {
+                self.held.entry(*host).or_default().retain(|attempt, _| !attempts.contains(attempt));
+            }
+            Effect::Freeze { host, attempt, .. } => {
+                self.held.get_mut(host).and_then(|held| held.remove(attempt)).expect("it runs there");
+                self.frozen.insert(*attempt);
+            }
+            Effect::Thaw { host, attempt } => {
+                assert!(self.frozen.remove(attempt), "{attempt} stood still");
+                self.held.entry(*host).or_default().insert(*attempt, Phase::Running);
             }
             Effect::Formed { job, ranks, free } => {
                 assert!(ranks <= free, "no more ranks than hosts that were free");
@@ -312,6 +326,22 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
 }
 
 #[test]
+fn ranks_that_are_all_lost_at_one_time_begin_together_again() {
+    let mut o = Office::of(4);
+    let job = o.submit(exactly(2), "AVG");
+    o.all_ready(job);
+    let lost: Vec<u32> = o.places(job).values().map(|(host, _)| host.0).collect();
+    for _ in 0..20 {
+        o.pass(s(60));
+        o.beats_but(&lost);
+    }
+    let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
+    assert!(hosts.len() == 2 && hosts.iter().all(|host| !lost.contains(&host.0)), "{hosts:?}");
+    assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)), [], "the other one is not ready");
+    assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)).len(), 2);
+}
+
+#[test]
 fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
     let mut o = Office::of(3);
     let job = o.submit_with(exactly(2), |rules| rules.retries = 1);
@@ -434,18 +464,18 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
         o.held.remove(&host);
         o.slots.remove(&host);
     }
-    let mut given_up = Vec::new();
+    let mut ended = Vec::new();
     for _ in 0..40 {
         o.now = o.now + s(60);
-        given_up.extend(o.send(Event::Tick));
+        ended.extend(o.send(Event::Tick));
         o.beats_but(&[gone[0].0, gone[1].0]);
     }
     let second_up = |effect: &Effect| match effect {
         Effect::Ended { why: EndReason::Disbanded, attempt, .. } => attempt.task.job == second,
         _ => false,
     };
-    let disbanded = given_up.iter().any(second_up);
-    assert!(disbanded, "{given_up:?}");
+    let disbanded = ended.iter().any(second_up);
+    assert!(disbanded, "{ended:?}");
     assert_eq!((o.places(first).len(), o.places(second).len()), (2, 0));
     o.all_ready(first);
     o.all_succeed(first);
@@ -453,6 +483,25 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
     assert_eq!(o.all_ready(second), 2, "all of it starts again, together");
     o.all_succeed(second);
     assert_eq!(o.settled[&second], JobState::Finished);
+}
+
+#[test]
+fn a_rank_that_is_found_again_after_its_job_gave_up_its_hosts_does_not_go_on_alone() {
+    let mut o = Office::of(3);
+    let job = o.submit(exactly(3), "AVG");
+    o.all_ready(job);
+    let (host, attempt) = o.places(job)[&0];
+    o.loses(host.0);
+    // There are not so many hosts any more: after a lease's time the job gives up those that it has.
+    for _ in 0..30 {
+        o.pass(s(60));
+        o.beats_but(&[host.0]);
+    }
+    assert!(o.places(job).is_empty(), "{:?}", o.places(job));
+    o.held.entry(host).or_default().insert(attempt, Phase::Running);
+    let effects = o.joins(host.0);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Abandon { attempts, .. } if *attempts == [attempt])));
+    assert_eq!((starts(&effects).len(), o.all_ready(job)), (3, 3), "they start again together");
 }
 
 #[test]
@@ -575,6 +624,127 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
     let mut fresh = Office::of(2);
     fresh.send(Event::JobRestored { job: JobId(1), bag, progress: Box::default() });
     assert_eq!(fresh.places(JobId(1)).len(), 2);
+}
+
+#[test]
+fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
+    let (rank, host) = (TaskId::new(JobId(1), 1), HostId(2));
+    let attempt = AttemptId { task: rank, number: 1, incarnation: Incarnation(1) };
+    let live = Tried {
+        task: 1,
+        attempts: 1,
+        failures: 0,
+        losses: 0,
+        live: vec![(attempt, host, true)],
+        lost: Vec::new(),
+        ended: Vec::new(),
+        outlived: Vec::new(),
+    };
+    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
+    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
+    let progress = Progress {
+        finished: IdSet::from_range(0, 0),
+        tried: vec![live],
+        attempts: 2,
+        done_on: vec![HostId(1)],
+        ..Progress::default()
+    };
+    let restored = |progress: &Progress| {
+        let mut o = Office::of(0);
+        o.jobs = 1;
+        o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress.clone()) });
+        o.held.entry(host).or_default().insert(attempt, Phase::Running);
+        o.joins(host.0);
+        o
+    };
+    let mut o = restored(&progress);
+    o.joins(1);
+    let other = o.bag(1, |_| ());
+    assert!(o.places(other).is_empty(), "the host of the rank that is done is held");
+    o.ends(JobId(1), 1, Outcome::Succeeded);
+    assert_eq!((o.settled[&JobId(1)], o.places(other).len()), (JobState::Finished, 1));
+    // A rank that is lost then goes on there, before anything else.
+    let mut o = restored(&progress);
+    o.joins(1);
+    let other = o.bag(1, |_| ());
+    o.loses(host.0);
+    assert_eq!((o.places(JobId(1))[&1].0, o.places(other).len()), (HostId(1), 0));
+    // A host that does not come back is not held for ever, and nothing is held for who has no rank left that runs.
+    let mut o = restored(&progress);
+    o.loses(1);
+    o.joins(1);
+    let other = o.bag(1, |_| ());
+    assert_eq!(o.places(other).len(), 1);
+    let mut o = restored(&Progress { tried: Vec::new(), ..progress });
+    o.held.clear();
+    o.joins(1);
+    assert_eq!(o.places(JobId(1)).len(), 1, "it waits for one host as any other");
+}
+
+/// A disclosed job of so many tasks.
+fn disclosed(o: &mut Office, tasks: u32) -> JobId {
+    o.jobs += 1;
+    let rules = Rules { policy: "FCFSxFCFS".into(), ..Rules::default() };
+    let bag = Bag { disclosed: true, ..Bag::new(IdSet::from_range(1, tasks), rules) };
+    o.send(Event::JobSubmitted { job: JobId(o.jobs), bag });
+    JobId(o.jobs)
+}
+
+#[test]
+fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_need() {
+    let mut o = Office::of(4);
+    let explored = disclosed(&mut o, 3);
+    assert_eq!(o.places(explored).len(), 3);
+    let before = o.scheduler.job_attempts(explored);
+    let too_wide = o.submit(exactly(5), "AVG");
+    assert_eq!((o.places(too_wide).len(), o.places(explored).len()), (0, 3), "there are not so many hosts");
+    o.send(Event::JobCancelled { job: too_wide, tasks: None });
+    o.jobs += 1;
+    let (job, rules) = (JobId(o.jobs), Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() });
+    let bag = Bag { ranks: Some(exactly(3)), ..Bag::new(Ranks::tasks(3), rules) };
+    let effects = o.send(Event::JobSubmitted { job, bag });
+    assert_eq!((o.places(job).len(), o.places(explored).len()), (3, 1), "one host was free");
+    let gone: Vec<TaskId> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Ended { why: EndReason::Preempted { by, kept: false }, .. } => Some(*by),
+            _ => None,
+        })
+        .collect();
+    assert!(gone.len() == 2 && gone.iter().all(|by| by.job == job), "{effects:?}");
+    let why = o.scheduler.explain(explored).unwrap().tasks;
+    assert!(why.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
+    assert_eq!(before.map(|(attempts, _)| attempts), Some(3));
+    o.all_ready(job);
+    o.all_succeed(job);
+    assert_eq!(o.places(explored).len(), 3, "it has them back");
+}
+
+#[test]
+fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
+    let mut o = Office::new();
+    for host in 1..=2 {
+        let offers = common::host::Offers { frozen: 1, ..common::host::Offers::default() };
+        o.send(Event::HostOffers { host: HostId(host), offers });
+        o.joins(host);
+    }
+    let explored = disclosed(&mut o, 2);
+    (1..=2).for_each(|host| drop(o.moves(HostId(host), explored, Phase::Running)));
+    let job = o.submit(exactly(2), "AVG");
+    assert_eq!((o.places(job).len(), o.frozen.len()), (2, 2));
+    o.all_ready(job);
+    o.ends(job, 0, Outcome::Succeeded);
+    assert_eq!(o.frozen.len(), 2, "the host is held to the end");
+    o.ends(job, 1, Outcome::Succeeded);
+    assert_eq!((o.settled[&job], o.frozen.len()), (JobState::Finished, 0));
+}
+
+#[test]
+fn a_rank_that_lost_its_host_waits_for_one_and_needed_work_stays_where_it_is() {
+    let mut o = Office::of(2);
+    let needed = o.bag(1, |_| ());
+    let job = o.submit(exactly(2), "AVG");
+    assert_eq!((o.places(job).len(), o.places(needed).len()), (0, 1));
 }
 
 /// Something that happens; what exactly follows from the state that it meets.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::sets::Sets;
+use super::world::OnGrid;
 
 /// A scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub enum Scenario {
     Bags(Bags),
     /// Sets that users disclose, request and cancel.
     Sets(Sets),
+    /// Jobs on hosts that come and go.
+    Grid(OnGrid),
 }
 
 /// An entry of `calendar`. Times in seconds.
@@ -108,7 +111,7 @@ pub enum BadScenario {
     Json(String),
     /// JSON of another form.
     #[error(
-        "it holds none of `calendar`, `kill`, `estimate_interval`, `bags` and `scenarios`, and is no entry of them"
+        "it holds none of `calendar`, `kill`, `estimate_interval`, `bags`, `scenarios` and `grids`, and is no entry of them"
     )]
     Unknown,
     /// An entry that cannot be read.
@@ -124,11 +127,12 @@ pub enum BadScenario {
 }
 
 /// The kinds of entries, each with a field that no other kind has.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("kill", "elapsed"),
     ("estimate_interval", "qoe"),
     ("calendar", "new_est"),
     ("scenarios", "sets"),
+    ("grids", "jobs"),
     ("bags", "bags"),
 ];
 
@@ -176,6 +180,7 @@ fn entry(kind: &'static str, number: usize, value: &Value) -> Result<Scenario, B
         "estimate_interval" => Scenario::Interval(serde_json::from_value(value).map_err(read)?),
         "calendar" => Scenario::Calendar(serde_json::from_value(value).map_err(read)?),
         "scenarios" => Scenario::Sets(serde_json::from_value(value).map_err(read)?),
+        "grids" => Scenario::Grid(serde_json::from_value(value).map_err(read)?),
         _ => Scenario::Bags(serde_json::from_value(value).map_err(read)?),
     };
     scenario.check().map_err(bad)?;
@@ -204,6 +209,7 @@ impl Scenario {
             Scenario::Calendar(calendar) => calendar.check(time),
             Scenario::Bags(bags) => bags.check(time),
             Scenario::Sets(sets) => sets.check(time),
+            Scenario::Grid(grid) => grid.check(time),
         }
     }
 }
@@ -231,17 +237,22 @@ impl Calendar {
     }
 }
 
-impl Bags {
-    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
-        match &self.hosts {
-            Hosts::Equal(hosts) => check_hosts(*hosts as usize)?,
+impl Hosts {
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self {
+            Hosts::Equal(hosts) => check_hosts(*hosts as usize),
             Hosts::Speeds(speeds) => {
                 check_hosts(speeds.len())?;
-                if let Some(bad) = speeds.iter().find(|speed| !speed.is_finite() || **speed <= 0.0) {
-                    return Err(format!("{bad} is no speed: it must be greater than 0"));
-                }
+                let bad = speeds.iter().find(|speed| !speed.is_finite() || **speed <= 0.0);
+                bad.map_or(Ok(()), |bad| Err(format!("{bad} is no speed: it must be greater than 0")))
             }
         }
+    }
+}
+
+impl Bags {
+    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+        self.hosts.check()?;
         let mut before = 0.0;
         for bag in &self.bags {
             time("at", bag.at)?;

@@ -30,6 +30,7 @@ pub fn answer(scenario: &Scenario) -> Answer {
         Scenario::Calendar(calendar) => calendar_answer(calendar),
         Scenario::Bags(bags) => bags_answer(bags),
         Scenario::Sets(sets) => sets.answer(),
+        Scenario::Grid(grid) => grid.answer(),
     })
 }
 

@@ -9,7 +9,7 @@ use scheduler::policy::ordering::Disclosed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::users::{Audience, Fate, Script, What, Which, run};
+use crate::users::{Audience, Fate, Script, Servers, What, Which, run};
 
 /// An entry of `scenarios`. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,6 +21,12 @@ pub struct Sets {
     pub policy: String,
     /// How many equal servers there are.
     pub servers: usize,
+    /// How many tasks each server can hold frozen beside the one that runs, so that another has its place.
+    #[serde(default)]
+    pub frozen: u32,
+    /// Whether a task that makes room without being frozen keeps what it has done; it does where nothing is said.
+    #[serde(default)]
+    pub keep: Option<bool>,
     /// Of each user, of each set, what its tasks take.
     pub sets: Vec<Vec<Vec<f64>>>,
     /// How long users think about each result.
@@ -87,7 +93,8 @@ impl Sets {
             drop_after: self.cancel_after.clone(),
         };
         let mut notes = Notes::default();
-        run(&script, &policy, self.servers, Time(u64::MAX), &mut notes);
+        let servers = Servers { count: self.servers, frozen: self.frozen, keep: self.keep.unwrap_or(true) };
+        run(&script, &policy, servers, Time(u64::MAX), &mut notes);
         let row = scheduler::policy::policy(&policy).map(|policy| policy.ordering);
         let bills_all =
             matches!(row, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::AsRequested);

@@ -90,16 +90,33 @@ pub(super) struct Attempt {
     /// How often its host is to report.
     pub(super) report_every: Option<Span>,
     pub(super) replica: bool,
+    /// Whether it may compute where its host does.
+    pub(super) pace: Pace,
     /// Whether the scheduler wants it to end; its host may not know.
     pub(super) stopped: bool,
     /// How it ended, and when.
     pub(super) end: Option<(Fate, Time)>,
 }
 
+/// Whether an attempt may compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// It may, from its time on.
+    Free,
+    /// It is a rank that is ready at this time, and waits for the scheduler's word.
+    Waits(Time),
+    /// It has stood still since then, so that another has its slot. What it had by then is in the place of its host's sums.
+    Still(Time),
+}
+
 impl Attempt {
     /// Processor seconds that it has had by `now`, a time in this stretch of its host.
     pub(super) fn cpu_s(&self, stretch: &Stretch, now: Time) -> f64 {
-        if now <= self.from { 0.0 } else { (stretch.cpu_s(now) - self.from_cpu_s).max(0.0) }
+        match self.pace {
+            Pace::Still(_) => self.from_cpu_s,
+            Pace::Free if now > self.from => (stretch.cpu_s(now) - self.from_cpu_s).max(0.0),
+            _ => 0.0,
+        }
     }
 
     /// The part of the task that is done by `now`.
@@ -109,17 +126,25 @@ impl Attempt {
 
     /// For how long it has run by `now`, suspensions not counted.
     pub(super) fn ran(&self, stretch: &Stretch, now: Time) -> Span {
-        if now <= self.from { Span::ZERO } else { Span(stretch.ran(now).0.saturating_sub(self.from_ran.0)) }
+        match self.pace {
+            Pace::Still(_) => self.from_ran,
+            Pace::Free if now > self.from => Span(stretch.ran(now).0.saturating_sub(self.from_ran.0)),
+            _ => Span::ZERO,
+        }
     }
 
     /// What its host says of it.
     pub(super) fn held(&self, stretch: &Stretch, now: Time) -> Held {
-        let phase = match stretch.ready() {
-            _ if now < self.from => Phase::Staging,
-            true => Phase::Running,
-            false => Phase::Suspended(YieldReason::InUse),
+        let phase = match (self.pace, stretch.ready()) {
+            (Pace::Still(_), _) => Phase::Held,
+            (Pace::Waits(ready), _) if now >= ready => Phase::Ready,
+            (Pace::Waits(_), _) => Phase::Staging,
+            (Pace::Free, _) if now < self.from => Phase::Staging,
+            (Pace::Free, true) => Phase::Running,
+            (Pace::Free, false) => Phase::Suspended(YieldReason::InUse),
         };
+        let frozen_for = if let Pace::Still(since) = self.pace { now.since(since) } else { Span::ZERO };
         let progress = Some(self.done(stretch, now) as f32);
-        Held { attempt: self.id, phase, ran: self.ran(stretch, now), frozen_for: Span::ZERO, progress }
+        Held { attempt: self.id, phase, ran: self.ran(stretch, now), frozen_for, progress }
     }
 }

@@ -21,6 +21,11 @@ pub struct Outcome {
     pub wasted_cpu_s: f64,
     /// Every attempt in the order of their starts, where that was asked for.
     pub story: Vec<AttemptStory>,
+    /// When attempts stood still so that others had their slots, in the order in which they began to, where the story was
+    /// asked for.
+    pub still: Vec<Standstill>,
+    /// When each job was settled, in the order in which they came; none where that was not before the horizon.
+    pub settled_s: Vec<Option<f64>>,
     /// What was predicted while the job ran, where that was asked for: when it was submitted, when half of its tasks
     /// were done, and when nine tenths were.
     pub foretold: [Option<Foretold>; 3],
@@ -44,7 +49,9 @@ pub struct Foretold {
 /// One attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttemptStory {
-    /// The task's index, from 1.
+    /// Its job, from 1.
+    pub job: u32,
+    /// The task's index, from 1; that of a rank, from 0.
     pub task: u32,
     /// The attempt's number among those of its task, from 1.
     pub number: u32,
@@ -52,12 +59,31 @@ pub struct AttemptStory {
     pub host: u32,
     /// When it was given to its host.
     pub began_s: f64,
+    /// From when on it could compute; none where it ended before.
+    pub computed_s: Option<f64>,
     /// When it ended on its host, whoever knew.
     pub ended_s: f64,
     /// How.
     pub fate: Fate,
     /// Whether another attempt of the task was live when it began.
     pub replica: bool,
+}
+
+/// A time in which an attempt stood still so that another had its slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standstill {
+    /// The attempt's job, task and number, as in its story.
+    pub job: u32,
+    /// See `job`.
+    pub task: u32,
+    /// See `job`.
+    pub number: u32,
+    /// The host's place in the trace, from 0.
+    pub host: u32,
+    /// From when.
+    pub from_s: f64,
+    /// Until when: it went on, ended, or the run did.
+    pub to_s: f64,
 }
 
 /// How an attempt ended.
@@ -71,6 +97,8 @@ pub enum Fate {
     Lost,
     /// It was stopped, since another one was done or its task was started anew.
     Stopped,
+    /// Its host's owner came before it had begun, and it was given back.
+    Returned,
     /// It was still there when the run ended.
     Unended,
 }

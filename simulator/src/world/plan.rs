@@ -13,6 +13,8 @@ const NUMBERS: u32 = 1 << 31;
 pub(super) enum What {
     /// This attempt, on this host, has done its work.
     Done(u32, u32),
+    /// This attempt has come as far as its host says at once.
+    Moved(u32),
     /// This host's heartbeat is missed for the first time.
     Missed(u32),
     /// This host's heartbeat has something to say.
@@ -34,8 +36,9 @@ impl Plans {
     pub(super) fn push(&mut self, at: Time, what: What) {
         let (kind, first, second) = match what {
             What::Done(attempt, host) => (0, attempt, host),
-            What::Missed(host) => (1, host, 0),
-            What::Beat(host) => (2, host, 0),
+            What::Moved(attempt) => (1, attempt, 0),
+            What::Missed(host) => (2, host, 0),
+            What::Beat(host) => (3, host, 0),
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
         let who = u64::from(first) << 31 | u64::from(second);
@@ -53,7 +56,8 @@ impl Plans {
         let (first, second) = ((what >> 31) as u32 & (NUMBERS - 1), what as u32 & (NUMBERS - 1));
         let what = match what >> 62 {
             0 => What::Done(first, second),
-            1 => What::Missed(first),
+            1 => What::Moved(first),
+            2 => What::Missed(first),
             _ => What::Beat(first),
         };
         Some((Time(at), what))
@@ -65,12 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_come_by_time_then_ends_before_missed_heartbeats_before_heartbeats_each_by_number() {
+    fn plans_come_by_time_then_ends_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
         let late = Time(u64::MAX - 1);
         let sorted = [
             (Time(3), What::Beat(0)),
             (Time(4), What::Done(1, NUMBERS - 1)),
             (Time(4), What::Done(2, 0)),
+            (Time(4), What::Moved(0)),
             (Time(4), What::Missed(0)),
             (Time(4), What::Missed(NUMBERS - 1)),
             (Time(4), What::Beat(7)),

@@ -1,23 +1,31 @@
 //! What is asked of one run. What is not here: how it goes.
 
-use common::job::Rules;
-use common::{IdSet, Span};
-use scheduler::estimates::Estimator;
-use scheduler::event::{Bag, Terms};
+use common::{Ranks, Span};
 use scheduler::experience::TrackRecord;
 use scheduler::{Experience, Settings};
 
-/// One job on one world, from one instant on.
+use super::ask::{Ask, Job};
+
+/// One job on one world, from one instant on; and what people ask for while it is there.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
     /// When the job is submitted, in seconds since the trace's start.
     pub start_s: f64,
-    /// How many tasks it has.
+    /// How many tasks it has; not asked of a job of ranks.
     pub tasks: u32,
-    /// Work of each task, in seconds on a dedicated host of speed 1.
+    /// Work of each task, in seconds on a dedicated host of speed 1; of all ranks together where they are ranks.
     pub work_s: f64,
     /// The policy, with parameters where it has some.
     pub policy: &'a str,
+    /// Whether nobody waits for its tasks before they are requested (default no).
+    pub disclosed: bool,
+    /// On how many hosts its tasks run at once, where they are ranks (default none): what its user says of it, which is how
+    /// it is; of a parallelism of which nothing is said there is no end.
+    pub ranks: Option<Ranks>,
+    /// What people ask for from then on, in the order of time: another job, results, or to drop what nobody requested.
+    pub asks: &'a [Ask<'a>],
+    /// How many attempts a host can hold frozen, beside those in its slots, so that others have these (default 0).
+    pub frozen: u32,
     /// How many tasks a host runs at a time; each slot has the host's speed (default 1).
     pub slots: u32,
     /// What starting a task costs beside its work (default 40 s; Kondo et al. 2004, section 3.1).
@@ -56,6 +64,10 @@ impl<'a> Run<'a> {
             tasks,
             work_s,
             policy,
+            disclosed: false,
+            ranks: None,
+            asks: &[],
+            frozen: 0,
             slots: 1,
             start_cost: Span::from_secs(40),
             heartbeat: Span::from_secs(60),
@@ -86,16 +98,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn bag(&self) -> Bag {
-        let rules = Rules {
-            max_losses: u32::MAX,
-            policy: self.policy.to_owned(),
-            estimate: Some(Span::from_secs_f64(self.work_s)),
-            checkpoint: self.checkpoint,
-            ..Rules::default()
-        };
-        let tasks = if self.tasks == 0 { IdSet::new() } else { IdSet::from_range(1, self.tasks) };
-        let estimator = Estimator { user: "somebody".to_owned(), program: "task".to_owned() };
-        Bag { terms: Terms { estimator, ..Terms::default() }, ..Bag::new(tasks, rules) }
+    /// The job with which it begins.
+    pub(super) fn job(&self) -> Job<'a> {
+        let Run { tasks, work_s, policy, checkpoint, disclosed, ranks, .. } = *self;
+        Job { tasks, work_s, policy, checkpoint, disclosed, ranks, user: "somebody" }
+    }
+
+    /// Whether attempts may stand still or wait for each other: then their hosts say at once how far they are.
+    pub(super) fn tells_phases(&self) -> bool {
+        self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(|ask| ask.brings_ranks())
     }
 }

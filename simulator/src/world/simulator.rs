@@ -2,26 +2,28 @@
 //! the scheduler wants it.
 //!
 //! At one instant, attempts are done first, in the order of their starts, then heartbeats are missed or heard, host by
-//! host; then comes what the trace says, host by host, and at last the scheduler's own timer. A trace says most of what
+//! host; then comes what the trace says, host by host, then what people ask for, and at last the scheduler's own timer. A trace says most of what
 //! happens, so most of the future is known when an attempt starts: when it will be done, and which heartbeats say
 //! anything new.
 
 use common::attempt::{Held, Outcome as Ending, Phase};
-use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
+use common::host::Offers;
+use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use scheduler::effect::{Refused, Settled};
 use scheduler::experience::Habit;
 use scheduler::{Effect, Event, Experience, Scheduler};
 
+use super::ask::{self, Job};
 use super::course::{Change, Stretch, World, owner};
-use super::host::{Attempt, Host, NEVER};
+use super::host::{Attempt, Host, NEVER, Pace};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 use super::plan::{Plans, What};
 use super::run::Run;
 use crate::Record;
 
-/// The only job of a run.
+/// The job with which a run begins.
 const JOB: JobId = JobId(1);
 /// What keeping state costs a task, as a part of its host's speed.
 const CHECKPOINT_COST: f64 = 0.02;
@@ -32,25 +34,39 @@ const LEAST_TICK: Span = Span::from_millis(1);
 #[derive(Debug, Default)]
 pub struct Simulator {
     plans: Plans,
-    hosts: Vec<Host>,
-    attempts: Vec<Attempt>,
+    pub(super) hosts: Vec<Host>,
+    pub(super) attempts: Vec<Attempt>,
     /// Places of attempts that have ended, to be taken again.
     free: Vec<u32>,
+    jobs: Vec<Bag>,
     tasks: Vec<Task>,
     /// The scheduler's number of each host, and the host of each number.
     numbers: Vec<u32>,
-    places: Vec<u32>,
+    pub(super) places: Vec<u32>,
     effects: Vec<Effect>,
+}
+
+/// A job in a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bag {
+    /// The place of its first task in the list, and the index of that.
+    place: u32,
+    first_index: u32,
+    /// The work of each of its tasks.
+    work_s: f64,
+    pub(super) checkpoint: bool,
+    /// Whether its attempts wait for the scheduler's word.
+    pub(super) ranks: bool,
 }
 
 /// A task in a run.
 #[derive(Debug, Clone, Copy, Default)]
-struct Task {
+pub(super) struct Task {
     /// Attempts on the scheduler's books.
     live: u32,
     done: bool,
-    /// The part of it that is safe with the master, from attempts that have ended.
-    part: f64,
+    /// The part of it that is safe with the master, from attempts that have ended or stand still.
+    pub(super) part: f64,
 }
 
 impl Simulator {
@@ -96,8 +112,8 @@ impl Simulator {
         self.plans.clear();
         self.attempts.clear();
         self.free.clear();
+        self.jobs.clear();
         self.tasks.clear();
-        self.tasks.resize(run.tasks as usize, Task::default());
         self.hosts.resize(world.courses.len(), Host::IDLE);
         for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
             host.reset(course, start);
@@ -112,6 +128,27 @@ impl Simulator {
             self.places[*number as usize] = place;
         }
     }
+
+    /// The job of an attempt.
+    pub(super) fn job(&self, attempt: AttemptId) -> &Bag {
+        &self.jobs[attempt.task.job.0 as usize - 1]
+    }
+
+    /// A task in the list.
+    fn task_of(&self, id: TaskId) -> &Task {
+        &self.tasks[self.task_at(id)]
+    }
+
+    /// The same, to be changed.
+    pub(super) fn task(&mut self, id: TaskId) -> &mut Task {
+        let at = self.task_at(id);
+        &mut self.tasks[at]
+    }
+
+    fn task_at(&self, TaskId { job, index }: TaskId) -> usize {
+        let job = &self.jobs[job.0 as usize - 1];
+        (job.place + index - job.first_index) as usize
+    }
 }
 
 /// Puts the numbers into a random order; the stream of `seed` is used for nothing else.
@@ -124,17 +161,21 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
 }
 
 /// A run that is under way.
-struct Live<'a, 'r> {
-    world: &'a World,
-    run: &'a Run<'r>,
-    sim: &'a mut Simulator,
+pub(super) struct Live<'a, 'r> {
+    pub(super) world: &'a World,
+    pub(super) run: &'a Run<'r>,
+    pub(super) sim: &'a mut Simulator,
     scheduler: Scheduler,
-    now: Time,
-    start: Time,
+    pub(super) now: Time,
+    pub(super) start: Time,
     horizon: Time,
     /// The next change of the trace.
     change: usize,
-    outcome: Outcome,
+    /// What is asked for next.
+    ask: usize,
+    /// Jobs that are not settled.
+    open: usize,
+    pub(super) outcome: Outcome,
     settled: bool,
     refused: Option<Refused>,
     log: Option<Vec<(Time, Event)>>,
@@ -142,7 +183,6 @@ struct Live<'a, 'r> {
 
 impl<'a, 'r> Live<'a, 'r> {
     fn new(sim: &'a mut Simulator, world: &'a World, run: &'a Run<'r>) -> Self {
-        let time = |s: f64| Time(Span::from_secs_f64(s).0);
         let start = time(run.start_s);
         sim.reset(world, run, start);
         Live {
@@ -154,6 +194,8 @@ impl<'a, 'r> Live<'a, 'r> {
             start,
             horizon: run.horizon_s.map_or(world.end(), time).min(world.end()),
             change: world.changes.partition_point(|change| change.at <= start),
+            ask: 0,
+            open: 0,
             outcome: Outcome { completions_s: Vec::with_capacity(run.tasks as usize), ..Outcome::default() },
             settled: false,
             refused: None,
@@ -173,6 +215,10 @@ impl<'a, 'r> Live<'a, 'r> {
             let course = &self.world.courses[place];
             let habit = if self.run.experience.is_some() { course.habit(self.start) } else { Habit::default() };
             self.step(Event::HostKnown { host: HostId(number), speed, record, habit });
+            if self.run.frozen > 0 {
+                let offers = Offers { frozen: self.run.frozen, ..Offers::default() };
+                self.step(Event::HostOffers { host: HostId(number), offers });
+            }
         }
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
@@ -183,8 +229,46 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     fn submit(&mut self) {
-        self.step(Event::JobSubmitted { job: JOB, bag: self.run.bag() });
+        self.bring(&self.run.job());
         self.foretell(0);
+    }
+
+    /// A job comes.
+    fn bring(&mut self, job: &Job<'_>) {
+        let (place, first_index, checkpoint) = (self.sim.tasks.len() as u32, job.first_index(), job.checkpoint);
+        let (work_s, ranks) = (job.task_work_s(1), job.ranks.is_some());
+        self.sim.jobs.push(Bag { place, first_index, work_s, checkpoint, ranks });
+        let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
+        self.sim.tasks.resize(tasks, Task::default());
+        self.outcome.settled_s.push(None);
+        self.open += 1;
+        let number = JobId(self.sim.jobs.len() as u32);
+        self.step(Event::JobSubmitted { job: number, bag: job.bag() });
+    }
+
+    /// The job that came as this one.
+    fn asked_job(&self, id: JobId) -> Option<Job<'r>> {
+        let later = self.run.asks.iter().filter_map(|ask| match ask.what {
+            ask::What::Submit(job) => Some(job),
+            _ => None,
+        });
+        std::iter::once(self.run.job()).chain(later).nth(id.0 as usize - 1)
+    }
+
+    /// Somebody asks for something.
+    fn on_ask(&mut self, what: &ask::What<'r>) {
+        match what {
+            ask::What::Submit(job) => self.bring(job),
+            ask::What::Request(job, tasks) => {
+                self.step(Event::TasksRequested { job: JobId(*job), tasks: tasks.clone() });
+            }
+            ask::What::Drop(job) => self.step(Event::UnrequestedCancelled { job: JobId(*job) }),
+        }
+        self.settled = self.is_settled();
+    }
+
+    fn is_settled(&self) -> bool {
+        self.open == 0 && self.ask == self.run.asks.len() && !self.sim.jobs.is_empty()
     }
 
     /// Asks for a prediction, if it is wanted.
@@ -208,9 +292,10 @@ impl<'a, 'r> Live<'a, 'r> {
         while !self.settled && self.refused.is_none() {
             let planned = self.sim.plans.next().unwrap_or(NEVER);
             let changes = self.world.changes.get(self.change).map_or(NEVER, |change| change.at);
+            let asked = self.run.asks.get(self.ask).map_or(NEVER, |ask| time(ask.at_s).max(self.now));
             let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
             let tick = self.scheduler.next_wakeup().map_or(NEVER, |at| at.max(earliest));
-            let next = planned.min(changes).min(tick);
+            let next = planned.min(changes).min(asked).min(tick);
             if next > self.horizon {
                 self.now = self.horizon.max(self.start);
                 return;
@@ -224,6 +309,10 @@ impl<'a, 'r> Live<'a, 'r> {
                 let change = self.world.changes[self.change];
                 self.change += 1;
                 self.on_change(change);
+            } else if next == asked {
+                let ask = &self.run.asks[self.ask];
+                self.ask += 1;
+                self.on_ask(&ask.what);
             } else {
                 ticked = Some(next);
                 self.step(Event::Tick);
@@ -234,6 +323,7 @@ impl<'a, 'r> Live<'a, 'r> {
     fn on_plan(&mut self, due: Time, what: What) {
         match what {
             What::Done(attempt, _) => self.on_done(attempt, due),
+            What::Moved(attempt) => self.on_moved(attempt),
             What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => self.on_beat(place as usize),
             What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
@@ -278,6 +368,9 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// The owner of a host that is up comes, goes, or leaves another part of the processor.
     fn on_turned(&mut self, place: usize, ready: bool) {
+        if !ready {
+            self.give_back(place);
+        }
         let host = &mut self.sim.hosts[place];
         let owner_changed = host.told.0 != ready;
         if !host.held.is_empty() {
@@ -322,7 +415,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let (id, place) = (attempt.id, attempt.host as usize);
         let stretch = self.stretch(place);
         let ran = attempt.ran(&stretch, self.now);
-        let late = self.sim.tasks[task(id)].done;
+        let late = self.sim.task(id.task).done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
@@ -331,15 +424,12 @@ impl<'a, 'r> Live<'a, 'r> {
             let done = Held { attempt: id, phase: Phase::Ended, ran, frozen_for: Span::ZERO, progress: Some(1.0) };
             self.hear(place, vec![done]);
         }
-        if self.sim.hosts[place].held.is_empty() {
-            self.sim.hosts[place].beat_at = NEVER;
-        }
-        self.pace(place);
+        self.on_fewer(place);
         let (host, outcome) = (self.id(place), Ending::Succeeded);
         self.step(Event::AttemptEnded { host, attempt: id, outcome, ran });
     }
 
-    fn step(&mut self, event: Event) {
+    pub(super) fn step(&mut self, event: Event) {
         if let Some(log) = &mut self.log {
             log.push((self.now, event.clone()));
         }
@@ -365,15 +455,27 @@ impl<'a, 'r> Live<'a, 'r> {
             Effect::Start { host, attempt, report_every, .. } => self.start(*host, *attempt, *report_every),
             Effect::Stop { host, attempt, .. } => self.stop(*host, *attempt),
             Effect::Abandon { host, attempts } => attempts.iter().for_each(|attempt| self.stop(*host, *attempt)),
+            Effect::Freeze { host, attempt, .. } => self.freeze(*host, *attempt),
+            Effect::Thaw { host, attempt } => self.thaw(*host, *attempt),
+            Effect::Begin { host, attempt } => self.begin_rank(*host, *attempt),
+            Effect::Formed { job, ranks, .. } => {
+                let work_s = self.asked_job(*job).map(|job| job.task_work_s(*ranks));
+                let bag = &mut self.sim.jobs[job.0 as usize - 1];
+                bag.work_s = work_s.unwrap_or(bag.work_s);
+            }
             Effect::Ended { attempt, .. } => {
-                let live = &mut self.sim.tasks[task(*attempt)].live;
+                let live = &mut self.sim.task(attempt.task).live;
                 *live = live.saturating_sub(1);
             }
             Effect::TaskSettled { task: id, settled: Settled::Finished(_) } => {
-                self.sim.tasks[id.index as usize - 1].done = true;
+                self.sim.task(*id).done = true;
                 self.outcome.completions_s.push(self.now.since(self.start).secs());
             }
-            Effect::JobSettled { .. } => self.settled = true,
+            Effect::JobSettled { job, .. } => {
+                self.outcome.settled_s[job.0 as usize - 1] = Some(self.now.since(self.start).secs());
+                self.open -= 1;
+                self.settled = self.is_settled();
+            }
             Effect::JobRefused { why, .. } => self.refused = Some(why.clone()),
             _ => {}
         }
@@ -388,22 +490,23 @@ impl<'a, 'r> Live<'a, 'r> {
         host.near = Some((host.stretch, stretch));
         let speed = host.speed;
         let part = self.safe_part(id);
-        let known = &mut self.sim.tasks[task(id)];
+        let Bag { work_s, checkpoint, ranks, .. } = *self.sim.job(id);
+        let known = self.sim.task(id.task);
         let replica = known.live > 0;
         known.live += 1;
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
         let from = self.now + self.run.start_cost;
         let at_from = self.stretch_at(place, from);
-        let effort = if self.run.checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
-        let part_per_s = speed.factor() * effort / self.run.work_s;
-        let fits = stretch.up && from < stretch.down_at;
+        let effort = if checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
+        let part_per_s = speed.factor() * effort / work_s;
+        let fits = !ranks && stretch.up && from < stretch.down_at;
         let done_at = fits.then(|| self.computed(place, from, (1.0 - part) / part_per_s)).flatten();
         let number = self.keep(Attempt {
             id,
             host: place as u32,
             began: self.now,
-            from,
+            from: if ranks { NEVER } else { from },
             from_cpu_s: at_from.cpu_s(from),
             from_ran: at_from.ran(from),
             part,
@@ -411,6 +514,7 @@ impl<'a, 'r> Live<'a, 'r> {
             done_at: done_at.unwrap_or(NEVER),
             report_every,
             replica,
+            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
             stopped: false,
             end: None,
         });
@@ -421,6 +525,10 @@ impl<'a, 'r> Live<'a, 'r> {
         self.hold(place, number);
         if let Some(at) = done_at {
             self.plan(at, What::Done(number, place as u32));
+        }
+        if self.run.tells_phases() {
+            // A rank that comes while the owner is there goes back at once.
+            self.plan(if ranks && !stretch.ready() { self.now } else { from }, What::Moved(number));
         }
     }
 
@@ -451,10 +559,10 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// The part of the task that the master has, so that its next attempt begins there.
     fn safe_part(&self, id: AttemptId) -> f64 {
-        if !self.run.checkpoint || id.number == 1 {
+        if !self.sim.job(id).checkpoint || id.number == 1 {
             return 0.0;
         }
-        let ended = self.sim.tasks[task(id)].part;
+        let ended = self.sim.task_of(id.task).part;
         let live = self.sim.attempts.iter().filter(|a| a.id.task == id.task && a.end.is_none());
         live.map(|attempt| self.shipped(attempt)).fold(ended, f64::max)
     }
@@ -467,31 +575,40 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// The scheduler wants an attempt to end. Its host learns of it with its next heartbeat.
     fn stop(&mut self, host: HostId, id: AttemptId) {
-        let place = self.sim.places[host.0 as usize] as usize;
-        let held = self.sim.hosts[place].held.iter().copied();
-        if let Some(number) = held.into_iter().find(|at| self.sim.attempts[*at as usize].id == id) {
+        if let Some((place, number)) = self.held_at(host, id) {
             self.sim.attempts[number as usize].stopped = true;
             self.plan_beat(place);
         }
     }
 
+    /// An attempt that a host holds, as places in both lists.
+    pub(super) fn held_at(&self, host: HostId, id: AttemptId) -> Option<(usize, u32)> {
+        let place = self.sim.places[host.0 as usize] as usize;
+        let mut held = self.sim.hosts[place].held.iter().copied();
+        held.find(|at| self.sim.attempts[*at as usize].id == id).map(|number| (place, number))
+    }
+
     /// An attempt is over on its host: what it had is counted, and what it shipped is kept.
-    fn finish(&mut self, number: u32, fate: Fate) {
+    pub(super) fn finish(&mut self, number: u32, fate: Fate) {
         let now = self.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
-        let cpu_s = attempt.cpu_s(&self.stretch_at(place, now), now);
-        if self.run.checkpoint && fate != Fate::Delivered {
-            let (shipped, task) = (self.shipped(attempt), task(attempt.id));
-            let part = &mut self.sim.tasks[task].part;
+        let (cpu_s, id, pace) = (attempt.cpu_s(&self.stretch_at(place, now), now), attempt.id, attempt.pace);
+        if self.sim.job(id).checkpoint && fate != Fate::Delivered {
+            let shipped = self.shipped(attempt);
+            let part = &mut self.sim.task(id.task).part;
             *part = part.max(shipped);
+        }
+        if let Pace::Still(since) = pace {
+            self.stood_still(id, place, since);
         }
         self.outcome.cpu_s += cpu_s;
         if fate != Fate::Delivered {
             self.outcome.wasted_cpu_s += cpu_s;
         }
         self.sim.attempts[number as usize].end = Some((fate, now));
-        if !self.run.story {
+        // Of one that is told of, or of which something may be planned, the place is not taken again.
+        if !self.run.story && !self.run.tells_phases() {
             self.sim.free.push(number);
         }
     }
@@ -516,6 +633,14 @@ impl<'a, 'r> Live<'a, 'r> {
         self.step(Event::HostHeard { host: self.id(place), status: stretch.status(self.now), held });
     }
 
+    /// What a host holds is not what it was: how often it reports, and whether it does, may be another matter.
+    pub(super) fn on_fewer(&mut self, place: usize) {
+        if self.sim.hosts[place].held.is_empty() {
+            self.sim.hosts[place].beat_at = NEVER;
+        }
+        self.pace(place);
+    }
+
     /// Plans the host's next heartbeat, unless one is planned that is as soon.
     fn plan_beat(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
@@ -526,7 +651,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    fn plan(&mut self, at: Time, what: What) {
+    pub(super) fn plan(&mut self, at: Time, what: What) {
         if at <= self.horizon {
             self.sim.plans.push(at, what);
         }
@@ -544,7 +669,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
-    fn stretch(&self, place: usize) -> Stretch {
+    pub(super) fn stretch(&self, place: usize) -> Stretch {
         let host = &self.sim.hosts[place];
         match host.near {
             Some((number, stretch)) if number == host.stretch => stretch,
@@ -562,13 +687,13 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host stays up until then.
-    fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
+    pub(super) fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let stretch = self.stretch(place);
         let here = (from < stretch.end).then(|| stretch.reaches(stretch.cpu_s(from) + cpu_s, from)).flatten();
         here.or_else(|| self.world.courses[place].finish(self.sim.hosts[place].stretch as usize, from, cpu_s))
     }
 
-    fn id(&self, place: usize) -> HostId {
+    pub(super) fn id(&self, place: usize) -> HostId {
         HostId(self.sim.numbers[place])
     }
 
@@ -594,6 +719,7 @@ impl<'a, 'r> Live<'a, 'r> {
             self.outcome.learned = Some(Box::new(self.scheduler.experience()));
         }
         if self.run.story {
+            self.outcome.still.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
             self.outcome.story = self.sim.attempts.iter().map(|attempt| self.tell(attempt)).collect();
         }
         Ok(self.outcome)
@@ -602,10 +728,12 @@ impl<'a, 'r> Live<'a, 'r> {
     fn tell(&self, attempt: &Attempt) -> AttemptStory {
         let (fate, ended) = attempt.end.unwrap_or((Fate::Unended, self.now));
         AttemptStory {
+            job: attempt.id.task.job.0,
             task: attempt.id.task.index,
             number: attempt.id.number,
             host: attempt.host,
             began_s: attempt.began.since(self.start).secs(),
+            computed_s: (attempt.from <= ended).then(|| attempt.from.since(self.start).secs()),
             ended_s: ended.since(self.start).secs(),
             fate,
             replica: attempt.replica,
@@ -613,7 +741,6 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 }
 
-/// The place of an attempt's task in the run's list.
-fn task(attempt: AttemptId) -> usize {
-    attempt.task.index as usize - 1
+fn time(s: f64) -> Time {
+    Time(Span::from_secs_f64(s).0)
 }

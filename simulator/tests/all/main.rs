@@ -16,4 +16,5 @@ mod petrou;
 mod platform;
 mod simgrid;
 mod stats;
+mod still;
 mod trace;

@@ -92,6 +92,35 @@ fn a_scenario_may_name_any_policy_that_tells_disclosed_tasks_apart() {
 }
 
 #[test]
+fn a_scenario_says_what_becomes_of_what_makes_room() {
+    // At 14 s the other user's second set takes the place of a disclosed task of 20 s, of which 9 are done; its user wants it
+    // at 21 s.
+    let told = |frozen: u32, keep: bool| {
+        let entry = scenario(|entry| {
+            entry["policy"] = json!("Fcfs");
+            entry["sets"] = json!([[[1.0, 1.0, 20.0]], [[3.0], [3.0]]]);
+            entry["cancel_after"] = json!([]);
+            (entry["frozen"], entry["keep"]) = (json!(frozen), json!(keep));
+        });
+        answer(&read(&entry.to_string()).expect("a scenario")[0].1).0
+    };
+    for (frozen, keep, executed_s, used_s) in [(0, true, 28.0, 20.0), (1, false, 28.0, 20.0), (0, false, 37.0, 29.0)] {
+        let found = told(frozen, keep);
+        assert_eq!(
+            found["finished_tasks"][2],
+            json!([0, 0, 2, 21.0, executed_s, executed_s - 21.0]),
+            "{frozen} {keep}"
+        );
+        assert_eq!(found["usage"][2], json!([0, 0, 2, used_s, true]), "{frozen} {keep}");
+        let trace = found["trace"].as_array().expect("a list");
+        for moment in [json!([14.0, "preempt", 0, 0, 2]), json!([17.0, "start", 0, 0, 2])] {
+            assert!(trace.contains(&moment), "{frozen} {keep}: {trace:?}");
+        }
+    }
+    assert_eq!(told(0, true), told(1, true), "one server, and nothing is lost either way");
+}
+
+#[test]
 fn a_scenario_that_makes_no_sense_says_why() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 6] = [

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Held;
-use common::job::Work;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
 use common::{AttemptId, JobId, JobSpec, RequestId, TaskId};
 use link::Contents;
 use master::engine::{Answered, Engine, JobRecord, ResultRecord};
 use uuid::Uuid;
 
+use super::barrier::Barrier;
 use super::contents::Shelves;
 use super::people::Ask;
 use super::tasks;
@@ -29,6 +29,8 @@ pub(super) struct Promised {
     results: BTreeMap<TaskId, ResultRecord>,
     /// Attempts that this store has given out.
     given: BTreeSet<AttemptId>,
+    /// The last of them for each rank.
+    ranks: BTreeMap<TaskId, AttemptId>,
     tokens: BTreeMap<u32, (u32, u32)>,
     peers: BTreeMap<Uuid, [u8; 32]>,
 }
@@ -44,6 +46,8 @@ pub(super) struct Audit {
     strange: BTreeSet<AttemptId>,
     /// Successes that each worker delivered.
     succeeded: BTreeSet<(usize, AttemptId)>,
+    /// Attempts of which some worker has delivered the end.
+    ended: BTreeSet<AttemptId>,
     /// What each worker has delivered, and was not told that it may forget.
     owed: BTreeMap<usize, BTreeSet<AttemptId>>,
     /// Workers that lie.
@@ -52,6 +56,8 @@ pub(super) struct Audit {
     spooled: BTreeSet<(usize, AttemptId)>,
     /// Successes that have just been acknowledged, or declined: their tasks are settled.
     fresh: BTreeSet<AttemptId>,
+    /// What ranks wait for.
+    barrier: Barrier,
 }
 
 fn nonce(work: &Assignment) -> Option<String> {
@@ -66,6 +72,17 @@ impl Audit {
     pub(super) fn on_sent(&mut self, worker: usize, message: &ToWorker) -> Result<(), String> {
         match message {
             ToWorker::Assign(work) => work.iter().try_for_each(|work| self.on_given(worker, work)),
+            ToWorker::AssignTogether(work) => {
+                for work in work {
+                    self.promised.ranks.insert(work.attempt.task, work.attempt);
+                    self.barrier.on_given(work.attempt);
+                }
+                work.iter().try_for_each(|work| self.on_given(worker, work))
+            }
+            ToWorker::Begin(attempts) => attempts.iter().try_for_each(|attempt| self.on_begin(*attempt)),
+            ToWorker::Stop { attempts, why } | ToWorker::Yield { attempts, why } => {
+                attempts.iter().try_for_each(|attempt| self.barrier.on_stop(*attempt, why))
+            }
             ToWorker::Acknowledged(attempts) => {
                 let done = |id: &&AttemptId| self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id);
                 let done: Vec<AttemptId> = attempts.iter().filter(done).copied().collect();
@@ -91,6 +108,40 @@ impl Audit {
             && !self.liars.contains(&worker)
             && !self.strange.contains(&attempt)
             && self.promised.given.contains(&attempt)
+    }
+
+    /// What the master says to somebody is about to be looked at: an attempt that is to begin is the one of its rank that
+    /// counts, even if others were given out since, and lost.
+    pub(super) fn on_word(&mut self, message: &ToWorker) {
+        if let ToWorker::Begin(attempts) = message {
+            self.promised.ranks.extend(attempts.iter().map(|attempt| (attempt.task, *attempt)));
+        }
+    }
+
+    /// The master has a rank begin: every other one of its job must be ready, or done, unless the job has begun before.
+    fn on_begin(&mut self, attempt: AttemptId) -> Result<(), String> {
+        let job = attempt.task.job;
+        let own = self.promised.ranks.range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
+        let done = |task: &TaskId| self.succeeded.iter().any(|(_, attempt)| attempt.task == *task);
+        let trusted = |id: &AttemptId| self.given.get(id).is_some_and(|(worker, _)| !self.liars.contains(worker));
+        // One that has failed for good keeps nobody waiting, where its job bears that.
+        let open = own.filter(|(task, latest)| trusted(latest) && !done(task) && !self.ended.contains(latest));
+        self.barrier.on_begin(attempt, open.map(|(_, latest)| *latest))
+    }
+
+    /// The master's memory is gone.
+    pub(super) fn on_master_gone(&mut self) {
+        self.barrier.on_master_gone();
+    }
+
+    /// A worker has an attempt's files in place.
+    pub(super) fn on_staged(&mut self, attempt: AttemptId) {
+        self.barrier.on_staged(attempt);
+    }
+
+    /// A worker starts an attempt's command.
+    pub(super) fn on_started(&self, worker: usize, attempt: AttemptId) -> Result<(), String> {
+        self.barrier.on_started(worker, attempt)
     }
 
     /// A worker is another one from now on: what it holds is not its own to the master.
@@ -133,6 +184,7 @@ impl Audit {
         if completion.outcome.success() {
             self.succeeded.insert((worker, completion.attempt));
         }
+        self.ended.insert(completion.attempt);
         if !self.liars.contains(&worker) {
             self.owed.entry(worker).or_default().insert(completion.attempt);
         }
@@ -150,6 +202,9 @@ impl Audit {
 
     /// The master told a worker that these are not wanted any more.
     pub(super) fn on_told(&mut self, worker: usize, message: &ToWorker) {
+        if let ToWorker::Begin(attempts) = message {
+            self.barrier.on_told(worker, attempts);
+        }
         let gone = match message {
             ToWorker::Acknowledged(attempts) | ToWorker::Beat { abandon: attempts } => attempts,
             ToWorker::Welcome { abandon, .. } => abandon,
@@ -171,9 +226,11 @@ impl Audit {
     /// The master answers a question.
     pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Answered) -> Result<(), String> {
         match (ask, answered) {
-            (Ask::Submit(request, spec), Answered::Submitted(Ok((job, _)))) => {
+            (Ask::Submit(request, spec, _), Answered::Submitted(Ok((job, _)))) => {
                 let before = self.promised.submissions.insert(*request, (*job, (**spec).clone()));
                 match before {
+                    // Nobody remembers the request of a job that was forgotten.
+                    Some((other, _)) if other != *job && self.promised.forgettable.contains(&other) => Ok(()),
                     Some((other, _)) if other != *job => Err(format!("{request} is job {other}, and then {job}")),
                     Some((_, other)) if other != **spec => Err(format!("{request} was taken with another body")),
                     _ => Ok(()),
@@ -243,7 +300,7 @@ impl Audit {
         record: &JobRecord,
         contents: &Shelves,
     ) -> Result<(), String> {
-        if self.promised.submissions.get(&request).is_none_or(|(_, spec)| *spec != record.spec) {
+        if self.promised.submissions.get(&request).is_none_or(|(_, spec)| !is_that(spec, &record.spec)) {
             return Err(format!("job {job} is not what was submitted"));
         }
         for result in &record.results {
@@ -276,7 +333,7 @@ impl Audit {
         if given.is_some_and(|worker| self.liars.contains(&worker)) {
             return Ok(());
         }
-        let Work::Command(command) = &record.spec.work else { return Ok(()) };
+        let Some(command) = record.spec.work.command() else { return Ok(()) };
         let argv: Vec<String> = command.argv.iter().take(2).map(ToString::to_string).collect();
         let (stdout, files) = tasks::result(&argv[0], &argv[1], attempt.task.index);
         match (&result.stdout, &result.files) == (&stdout, &files) {
@@ -296,6 +353,15 @@ impl Audit {
     pub(super) fn attempts(&self) -> Vec<AttemptId> {
         self.given.keys().copied().collect()
     }
+}
+
+/// Whether a job is the one that was submitted: how many ranks it has is settled when it starts.
+fn is_that(submitted: &JobSpec, spec: &JobSpec) -> bool {
+    let Some(ranks) = submitted.work.ranks() else { return submitted == spec };
+    let there = spec.tasks.ids.len() as u32;
+    let may_be = there >= ranks.least && ranks.most.is_none_or(|most| there <= most);
+    let same = JobSpec { tasks: submitted.tasks.clone(), ..spec.clone() } == *submitted;
+    same && may_be && spec.tasks.ids == common::Ranks::tasks(there)
 }
 
 fn settled(task: TaskId, record: &JobRecord) -> Result<(), String> {

@@ -164,6 +164,7 @@ impl World {
     /// Everything that was in its memory is gone.
     fn forget_master(&mut self) {
         self.master.engine = None;
+        self.audit.on_master_gone();
         self.master.run += 1;
         vfs::forget_memory(DISK);
         self.master.came.clear();
@@ -342,7 +343,11 @@ impl World {
                 self.audit.on_asked(&ask);
                 self.master.asked.insert(number, ask.clone());
                 match ask {
-                    Ask::Submit(request, spec) => engine.submit(number, request, "people", *spec)?,
+                    Ask::Submit(request, spec, disclosed) => {
+                        engine.submit(number, request, "people", (*spec, disclosed))?;
+                    }
+                    Ask::Request(job, tasks) => engine.request(number, job, &tasks)?,
+                    Ask::DropRest(job) => engine.drop_unrequested(number, job)?,
                     Ask::Cancel(job) => engine.cancel(number, job)?,
                     Ask::Retry(job, tasks) => engine.retry(number, job, &tasks)?,
                     Ask::Forget(job) => engine.forget(number, job)?,
@@ -395,6 +400,11 @@ impl World {
     fn master_says(&mut self) -> Result<(), String> {
         let Some(engine) = &mut self.master.engine else { return Ok(()) };
         let (letters, answers) = (engine.letters(), engine.answers());
+        for (_, letter) in &letters {
+            if let Letter::Says(message) = letter {
+                self.audit.on_word(message);
+            }
+        }
         for (connection, letter) in letters {
             match letter {
                 Letter::Says(message) => {
@@ -429,9 +439,26 @@ impl World {
                 self.story.count("acknowledgements");
                 self.story.tell(now, format_args!("master"), format_args!("acknowledges {ids} to worker-{worker}"));
             }
-            ToWorker::Stop { attempts, why } => {
+            ToWorker::Stop { attempts, why } | ToWorker::Yield { attempts, why } => {
                 let ids = list(&mut attempts.iter().map(ToString::to_string));
                 self.story.tell(now, format_args!("master"), format_args!("stops {ids} on worker-{worker}: {why}"));
+            }
+            ToWorker::AssignTogether(work) => {
+                let ids = list(&mut work.iter().map(|work| work.attempt.to_string()));
+                let again = work.iter().any(|work| work.attempt.number > 1);
+                self.story.count(if again { "ranks started again" } else { "ranks started" });
+                self.story.tell(now, format_args!("master"), format_args!("gives worker-{worker} {ids}, to wait"));
+            }
+            ToWorker::Begin(attempts) => {
+                let ids = list(&mut attempts.iter().map(ToString::to_string));
+                self.story.count("ranks begun");
+                self.story.tell(now, format_args!("master"), format_args!("has {ids} begin on worker-{worker}"));
+            }
+            ToWorker::Hold { attempts, frozen } => {
+                let ids = list(&mut attempts.iter().map(ToString::to_string));
+                let what = if *frozen { "freezes" } else { "lets go on" };
+                self.story.count(if *frozen { "frozen attempts" } else { "attempts that went on" });
+                self.story.tell(now, format_args!("master"), format_args!("{what} {ids} on worker-{worker}"));
             }
             _ => {}
         }

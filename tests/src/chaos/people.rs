@@ -4,7 +4,7 @@
 use common::job::{CommandSpec, Rules, Work};
 use common::token::JoinToken;
 use common::wire::RefusalCode;
-use common::{IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
+use common::{IdSet, JobId, JobSpec, Ranks, RequestId, Span, TaskSet, Time};
 use master::engine::Answered;
 use uuid::Uuid;
 
@@ -15,8 +15,12 @@ use super::world::{What, World};
 /// What is asked of the master.
 #[derive(Debug, Clone)]
 pub(super) enum Ask {
-    /// Take a job.
-    Submit(RequestId, Box<JobSpec>),
+    /// Take a job; the last word says whether it is only disclosed.
+    Submit(RequestId, Box<JobSpec>, bool),
+    /// Somebody waits for tasks of a disclosed one.
+    Request(JobId, IdSet),
+    /// Nobody needs what was not requested of one.
+    DropRest(JobId),
     /// Stop one.
     Cancel(JobId),
     /// Try failed and cancelled tasks again.
@@ -51,24 +55,61 @@ pub(super) struct Question {
 /// How long nobody asks again.
 const PATIENCE: Span = Span::from_secs(4);
 
-/// A job that does something that can be told from what any other job does.
-pub(super) fn job(nonce: &str, chance: &mut Chance) -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, chance.between(1, 5) as u32), items: Vec::new() };
-    let kind = ["compute", "compute", "compute", "files", "files", "flaky", "fail"];
-    let kind = chance.pick(&kind).copied().unwrap_or("compute");
-    let argv = [kind, nonce, "%{TASK_ID}"].map(|arg| arg.parse().expect("a template"));
-    let work = if chance.one_in(8) { Work::Noop } else { Work::Command(CommandSpec::new(argv.to_vec())) };
-    let policies = ["deskgrid", "deskgrid", "FCFS", "EXCL-PRED-TO", "PRI-HISTORY"];
+/// What a job is, beside what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Bag,
+    Disclosed,
+    /// Ranks, on no more hosts at least than there are.
+    Ranks(u32, u32),
+}
+
+/// A job that does something that can be told from what any other job does, and whether it is only disclosed.
+pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, bool) {
+    let kind = match chance.below(4) {
+        0 => Kind::Disclosed,
+        1 => {
+            let least = chance.between(1, hosts) as u32;
+            Kind::Ranks(least, least + chance.below(3) as u32)
+        }
+        _ => Kind::Bag,
+    };
+    let ids = if let Kind::Ranks(least, _) = kind {
+        Ranks::tasks(least)
+    } else {
+        // Enough of what nobody waits for that others need its places.
+        let most = if kind == Kind::Disclosed { 12 } else { 5 };
+        IdSet::from_range(1, chance.between(1, most) as u32)
+    };
+    let does = ["compute", "compute", "compute", "files", "files", "flaky", "fail"];
+    let does = chance.pick(&does).copied().unwrap_or("compute");
+    let argv = [does, nonce, "%{TASK_ID}"].map(|arg| arg.parse().expect("a template"));
+    let keeps = kind == Kind::Disclosed && chance.one_in(3);
+    let every = keeps.then(|| Span::from_secs(30));
+    let command = CommandSpec { checkpoint: every, ..CommandSpec::new(argv.to_vec()) };
+    let (work, policies): (Work, &[&str]) = match kind {
+        Kind::Ranks(least, most) => {
+            let said = chance.one_in(2).then(|| (Span::from_secs(chance.between(10, 600)), 3.0));
+            let (work, parallelism) = (said.map(|said| said.0), said.map(|said| said.1));
+            let ranks = Ranks { work, parallelism, ..Ranks::new(least, Some(most)) };
+            (Work::Ranks(command, ranks), &["AVG", "PRED", "HEUR", "PRICED"])
+        }
+        Kind::Disclosed => (Work::Command(command), &["FCFSxNEED", "SRPTxNEED", "FCFSxFCFS"]),
+        Kind::Bag if chance.one_in(8) => (Work::Noop, &["deskgrid", "FCFS"]),
+        Kind::Bag => (Work::Command(command), &["deskgrid", "deskgrid", "FCFS", "EXCL-PRED-TO", "PRI-HISTORY"]),
+    };
     let rules = Rules {
+        checkpoint: keeps,
         retries: chance.below(4) as u32,
         max_losses: chance.between(1, 12) as u32,
         timeout: chance.one_in(4).then(|| Span::from_secs(chance.between(20, 200))),
         max_fails: chance.one_in(4).then(|| chance.below(3)),
         priority: chance.below(3) as i32,
-        policy: chance.pick(&policies).copied().unwrap_or("deskgrid").to_owned(),
+        policy: chance.pick(policies).copied().unwrap_or("deskgrid").to_owned(),
         ..Rules::default()
     };
-    JobSpec { name: nonce.to_owned(), tasks, work, rules }
+    let tasks = TaskSet { ids, items: Vec::new() };
+    (JobSpec { name: nonce.to_owned(), tasks, work, rules }, kind == Kind::Disclosed)
 }
 
 impl World {
@@ -93,16 +134,16 @@ impl World {
     pub(super) fn on_answer(&mut self, number: u64, told: Told) -> Result<(), String> {
         let Some(Question { who, ask }) = self.questions.remove(&number) else { return Ok(()) };
         match (who, ask, told) {
-            (_, Ask::Submit(request, spec), Told::Submitted(Ok((job, again)))) => {
+            (_, Ask::Submit(request, spec, disclosed), Told::Submitted(Ok((job, again)))) => {
                 self.story.count("submissions acknowledged");
                 self.story.tell(
                     self.now,
                     format_args!("people"),
                     format_args!("{request} is job {job} (again: {again})"),
                 );
-                self.after_submission(who, request, *spec, job);
+                self.after_submission(who, request, (*spec, disclosed), job);
             }
-            (_, Ask::Submit(request, _), Told::Submitted(Err(refusal))) if refusal.code != RefusalCode::Conflict => {
+            (_, Ask::Submit(request, ..), Told::Submitted(Err(refusal))) if refusal.code != RefusalCode::Conflict => {
                 return Err(format!("the submission {request} was refused: {refusal}"));
             }
             (Who::Door(worker), Ask::Token(_), Told::Token(token)) => {
@@ -122,17 +163,20 @@ impl World {
     }
 
     /// What a client may do next with a job.
-    fn after_submission(&mut self, who: Who, request: RequestId, spec: JobSpec, job: JobId) {
+    fn after_submission(&mut self, who: Who, request: RequestId, (spec, disclosed): (JobSpec, bool), job: JobId) {
         let soon = |chance: &mut Chance| Span::from_secs(chance.between(1, 200));
         if self.healed() {
             return;
         }
+        if disclosed {
+            self.plan_requests(job, &spec.tasks.ids);
+        }
         match self.chance.below(12) {
-            0 => self.ask(who, Ask::Submit(request, Box::new(spec))),
+            0 => self.ask(who, Ask::Submit(request, Box::new(spec), disclosed)),
             1 => {
                 // The same request with another body: a mistake, and to be refused as one.
                 let other = JobSpec { name: "another".to_owned(), ..spec };
-                self.ask(who, Ask::Submit(request, Box::new(other)));
+                self.ask(who, Ask::Submit(request, Box::new(other), disclosed));
             }
             2 => {
                 let wait = soon(&mut self.chance);
@@ -150,13 +194,30 @@ impl World {
         }
     }
 
+    /// Somebody asks for some tasks of a disclosed job, now and then, and may drop the others.
+    fn plan_requests(&mut self, job: JobId, tasks: &IdSet) {
+        let mut wait = Span::ZERO;
+        for _ in 0..self.chance.between(1, 3) {
+            wait = wait + Span::from_secs(self.chance.between(1, 120));
+            let first = self.chance.between(1, tasks.len()) as u32;
+            let wanted = tasks.intersection(&IdSet::from_range(first, first + self.chance.below(2) as u32));
+            self.later(wait, What::Wish(Ask::Request(job, wanted)));
+        }
+        if self.chance.one_in(3) {
+            wait = wait + Span::from_secs(self.chance.between(1, 60));
+            self.later(wait, What::Wish(Ask::DropRest(job)));
+        }
+    }
+
     /// A client submits a job of its own.
     pub(super) fn submit(&mut self, client: usize) {
         let number = self.next_question + 1;
         let nonce = format!("c{client}-{number}");
-        let spec = job(&nonce, &mut self.chance);
+        // Who lies may say that it leaves, and is of no use then.
+        let honest = self.workers.iter().filter(|worker| !worker.liar).count() as u64;
+        let (spec, disclosed) = job(&nonce, honest, &mut self.chance);
         let request = RequestId(Uuid::from_bytes(self.chance.bytes()));
-        self.ask(Who::Client(client), Ask::Submit(request, Box::new(spec)));
+        self.ask(Who::Client(client), Ask::Submit(request, Box::new(spec), disclosed));
     }
 
     /// Somebody stands before the door with a token.
@@ -193,7 +254,17 @@ impl World {
 /// In short.
 pub(super) fn words(ask: &Ask) -> String {
     match ask {
-        Ask::Submit(request, spec) => format!("submit {} with {} tasks as {request}", spec.name, spec.tasks.ids.len()),
+        Ask::Submit(request, spec, disclosed) => {
+            let (name, tasks, policy) = (&spec.name, spec.tasks.ids.len(), &spec.rules.policy);
+            let what = match spec.work.ranks() {
+                Some(Ranks { least, most, .. }) => format!("ranks on {least} to {} hosts", most.unwrap_or(0)),
+                None => format!("{tasks} tasks"),
+            };
+            let how = if *disclosed { "disclose" } else { "submit" };
+            format!("{how} {name} with {what} under {policy} as {request}")
+        }
+        Ask::Request(job, tasks) => format!("request {tasks} of {job}"),
+        Ask::DropRest(job) => format!("drop the rest of {job}"),
         Ask::Cancel(job) => format!("cancel {job}"),
         Ask::Retry(job, _) => format!("retry {job}"),
         Ask::Forget(job) => format!("forget {job}"),

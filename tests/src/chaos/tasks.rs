@@ -19,6 +19,8 @@ pub(super) struct Task {
     pub(super) started: bool,
     /// Whether somebody has asked it to end, and how.
     pub(super) signal: Option<i32>,
+    /// Whether it is being thrown away.
+    pub(super) doomed: bool,
     /// How much of it is left, and since when it runs, if it does.
     left: Span,
     since: Option<Time>,
@@ -47,13 +49,18 @@ impl Task {
             1..5 => Span::from_secs(chance.between(1, 40)),
             _ => Span::from_secs(chance.between(40, 180)),
         };
-        Self { argv: command.argv.clone(), plan: 0, started: false, signal: None, left, since: None }
+        Self { argv: command.argv.clone(), plan: 0, started: false, signal: None, doomed: false, left, since: None }
     }
 
     /// It runs from now on; gives how long it will.
     pub(super) fn go(&mut self, now: Time) -> Span {
         self.since = Some(now);
         self.left
+    }
+
+    /// Whether it has a slot: it runs, and nobody has ended it.
+    pub(super) fn runs(&self) -> bool {
+        self.since.is_some() && self.signal.is_none() && !self.doomed
     }
 
     /// It stands still from now on.

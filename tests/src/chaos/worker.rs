@@ -171,6 +171,19 @@ impl Node {
         self.process.as_ref().is_some_and(|process| process.engine.ended().next().is_none())
     }
 
+    /// Whether nothing runs or stands still here.
+    pub(super) fn is_idle(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.tasks.is_empty())
+    }
+
+    /// Why it runs more than it has slots for, if it does.
+    fn overfull(&self) -> Option<String> {
+        let running = self.process.iter().flat_map(|process| &process.tasks).filter(|(_, task)| task.runs());
+        let running: Vec<String> = running.map(|(id, _)| id.to_string()).collect();
+        let full = running.len() > self.facts.slots as usize;
+        full.then(|| format!("{} has {} slots, and runs {}", self.facts.name, self.facts.slots, running.join(", ")))
+    }
+
     /// It sleeps for so long.
     pub(super) fn sleep(&mut self, now: Time, span: Span) {
         self.asleep = self.asleep.max(now) + span;
@@ -373,7 +386,7 @@ impl World {
         }
         self.keep(w, &mut finished);
         self.plan_wakeup(w);
-        Ok(())
+        self.workers[w].overfull().map_or(Ok(()), Err)
     }
 
     fn keep(&mut self, w: usize, finished: &mut Vec<common::Completion>) {
@@ -517,6 +530,9 @@ impl World {
                     format_args!("worker-{w}"),
                     format_args!("starts {id} (incarnation {})", id.incarnation),
                 );
+                if let Err(why) = self.audit.on_started(w, *id) {
+                    self.broken.get_or_insert(why);
+                }
                 task(id, &mut |task| {
                     task.started = true;
                     Some((Next::Exited, task.go(now)))
@@ -535,7 +551,10 @@ impl World {
                 task.signal = Some(9);
                 Some((Next::Exited, soon))
             }),
-            Action::Drop(id) => task(id, &mut |_| Some((Next::Gone, soon))),
+            Action::Drop(id) => task(id, &mut |task| {
+                task.doomed = true;
+                Some((Next::Gone, soon))
+            }),
             Action::Discard(ending) => {
                 process.shelf.release(ending.outputs.iter().map(|file| file.blob));
                 None
@@ -560,7 +579,10 @@ impl World {
         let Some(process) = &mut node.process else { return Ok(()) };
         let Some(task) = process.tasks.get_mut(&id).filter(|task| task.plan == plan) else { return Ok(()) };
         let event = match next {
-            Next::Staged => Event::Staged(id),
+            Next::Staged => {
+                self.audit.on_staged(id);
+                Event::Staged(id)
+            }
             Next::NotStaged => {
                 process.tasks.remove(&id);
                 let ending = Ending::bare(common::Outcome::NotStarted("its input is not to be had".to_owned()));

@@ -369,6 +369,7 @@ impl World {
         let Some(engine) = self.master.engine() else { return false };
         self.questions.is_empty()
             && self.workers.iter().all(|worker| worker.welcome().is_some() && worker.has_delivered_all())
+            && self.workers.iter().all(worker::Node::is_idle)
             && self.audit.unsettled(engine).is_empty()
     }
 
@@ -379,11 +380,8 @@ impl World {
         let workers: Vec<String> = (0..self.workers.len())
             .map(|w| {
                 let worker = &self.workers[w];
-                format!(
-                    "worker-{w} connected: {}, delivered all: {}",
-                    worker.welcome().is_some(),
-                    worker.has_delivered_all()
-                )
+                let (connected, delivered) = (worker.welcome().is_some(), worker.has_delivered_all());
+                format!("worker-{w} connected: {connected}, delivered all: {delivered}, idle: {}", worker.is_idle())
             })
             .collect();
         format!(

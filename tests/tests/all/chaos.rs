@@ -41,9 +41,18 @@ fn live_quarter(part: u64) {
     let counts = live(part * SEEDS / 4..(part + 1) * SEEDS / 4);
     println!("{counts:#?}");
     // A world in which nothing goes wrong would show nothing.
-    for what in
-        ["acknowledgements", "restored copies", "masters without power", "workers without power", "storms", "lies"]
-    {
+    for what in [
+        "acknowledgements",
+        "restored copies",
+        "masters without power",
+        "workers without power",
+        "storms",
+        "lies",
+        "ranks begun",
+        "ranks started again",
+        "frozen attempts",
+        "attempts that went on",
+    ] {
         assert!(counts.get(what).is_some_and(|count| *count > 10), "hardly any {what}");
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::io(format!("cannot read the scenario {}", path.display()), &error))?;
     let scenarios = read(&text).map_err(|why| {
-        let hint = "docs/deadlines.md and docs/batchactive.md show the forms of scenarios";
+        let hint = "docs/deadlines.md, docs/batchactive.md and docs/foresight.md show the forms of scenarios";
         Failure::usage(format!("the scenario {} cannot be used", path.display()), hint).because(why)
     })?;
     let answers: Vec<_> = scenarios.iter().map(|(kind, scenario)| (*kind, answer(scenario))).collect();

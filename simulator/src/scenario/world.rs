@@ -1,0 +1,281 @@
+//! Scenarios of jobs on hosts that fail and whose owners come and go: jobs of ranks, disclosed jobs and what is requested of them,
+//! and attempts that stand still for others. Their form, and what becomes of them. What is not here: the simulated world, and any
+//! rule of scheduling.
+
+use common::units::REFERENCE_MHZ;
+use common::{IdSet, Ranks, Span};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::form::Hosts;
+use crate::trace::{Segment, Trace, TracedHost};
+use crate::world::{Ask, Fate, Job, Outcome, Run, Simulator, What, World};
+
+/// An entry of `grids`. Times in seconds; hosts and jobs are counted from 1.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnGrid {
+    /// The hosts' speeds, or how many there are of speed 1.
+    pub hosts: Hosts,
+    /// Tasks that a host runs at a time.
+    #[serde(default = "one")]
+    pub slots: u32,
+    /// Attempts that a host can hold frozen beside these.
+    #[serde(default)]
+    pub frozen: u32,
+    /// What starting a task costs.
+    #[serde(default)]
+    pub start_cost: f64,
+    /// How often a host with a task reports.
+    #[serde(default = "minute")]
+    pub heartbeat: f64,
+    /// The owner of a host is there from one time to another.
+    #[serde(default)]
+    pub owners: Vec<(usize, f64, f64)>,
+    /// A host is down from one time to another.
+    #[serde(default)]
+    pub down: Vec<(usize, f64, f64)>,
+    /// When it is over, whatever is left to do.
+    #[serde(default = "week")]
+    pub until: f64,
+    /// The jobs, in the order of their times.
+    pub jobs: Vec<OneJob>,
+    /// When a task of a disclosed job is requested: time, job, task.
+    #[serde(default)]
+    pub requests: Vec<(f64, u32, u32)>,
+    /// When what was not requested of a job is dropped: time, job.
+    #[serde(default)]
+    pub drops: Vec<(f64, u32)>,
+}
+
+/// A job of a scenario.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneJob {
+    /// When it comes.
+    #[serde(default)]
+    pub at: f64,
+    /// A policy of the catalogue, with parameters.
+    pub policy: String,
+    /// How many tasks it has; or `width`.
+    #[serde(default)]
+    pub tasks: u32,
+    /// On how many hosts at least and at most it runs at once, where its tasks are ranks.
+    #[serde(default)]
+    pub width: Option<(u32, u32)>,
+    /// What each task takes on a host of speed 1, or all ranks together.
+    pub work: f64,
+    /// The average parallelism of ranks, and its variance; without end where nothing is said.
+    #[serde(default)]
+    pub parallelism: Option<f64>,
+    /// See `parallelism`.
+    #[serde(default)]
+    pub sigma: Option<f64>,
+    /// Whether nobody waits for its tasks before they are requested.
+    #[serde(default)]
+    pub disclosed: bool,
+    /// Whether its tasks keep their state.
+    #[serde(default)]
+    pub checkpoint: bool,
+    /// Whose it is.
+    #[serde(default)]
+    pub user: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn minute() -> f64 {
+    60.0
+}
+
+fn week() -> f64 {
+    604_800.0
+}
+
+/// More tasks, or more slots on a host, are no scenario that somebody wrote down.
+const MOST: u32 = 100_000;
+
+impl OnGrid {
+    fn speeds(&self) -> Vec<f64> {
+        match &self.hosts {
+            Hosts::Equal(hosts) => vec![1.0; *hosts as usize],
+            Hosts::Speeds(speeds) => speeds.clone(),
+        }
+    }
+
+    pub(super) fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+        self.hosts.check()?;
+        let hosts = self.speeds().len();
+        time("until", self.until)?;
+        time("start_cost", self.start_cost)?;
+        time("heartbeat", self.heartbeat)?;
+        if self.heartbeat < 1.0 {
+            return Err(format!("hosts report every second at most, not every {} s", self.heartbeat));
+        }
+        if !(1..=MOST).contains(&self.slots) || self.frozen > MOST {
+            return Err(format!("a host has 1 to {MOST} slots, and holds at most as many frozen"));
+        }
+        for (host, from, to) in self.owners.iter().chain(&self.down) {
+            time("a time", *from)?;
+            time("a time", *to)?;
+            if *host == 0 || *host > hosts || to <= from {
+                return Err(format!("[{host}, {from}, {to}] is no host between 1 and {hosts} with two times"));
+            }
+        }
+        if self.jobs.is_empty() || self.jobs.windows(2).any(|pair| pair[1].at < pair[0].at) {
+            return Err("there must be jobs, in the order of their times".to_owned());
+        }
+        self.jobs.iter().try_for_each(|job| job.check(&time))?;
+        let tasks = self.jobs.iter().map(|job| u64::from(job.tasks)).sum::<u64>();
+        if tasks > u64::from(MOST) {
+            return Err(format!("there are more than {MOST} tasks"));
+        }
+        let known = |job: u32| (1..=self.jobs.len()).contains(&(job as usize));
+        let requests = self.requests.iter().map(|(at, job, _)| (*at, *job));
+        for (at, job) in requests.chain(self.drops.iter().copied()) {
+            time("a time", at)?;
+            if !known(job) {
+                return Err(format!("there is no job {job}: they are counted from 1"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How the hosts are there: down counts more than an owner.
+    fn trace(&self) -> Trace {
+        let at = |times: &[(usize, f64, f64)], host: usize, s: f64| {
+            times.iter().any(|(of, from, to)| *of == host + 1 && *from <= s && s < *to)
+        };
+        let host = |(host, speed): (usize, f64)| {
+            let own = self.owners.iter().chain(&self.down).filter(|(of, ..)| *of == host + 1);
+            let mut cuts: Vec<f64> = own.flat_map(|(_, from, to)| [*from, *to]).chain([0.0, self.until]).collect();
+            cuts.retain(|cut| *cut <= self.until);
+            cuts.sort_by(f64::total_cmp);
+            let segments = cuts.windows(2).map(|ends| {
+                let (start_s, end_s) = (ends[0], ends[1]);
+                let cpu = if at(&self.owners, host, start_s) { 0.0 } else { 1.0 };
+                Segment { start_s, end_s, up: !at(&self.down, host, start_s), cpu }
+            });
+            TracedHost::new(format!("host-{}", host + 1), speed * REFERENCE_MHZ, segments.collect())
+        };
+        Trace { hosts: self.speeds().into_iter().enumerate().map(host).collect(), ..Trace::default() }
+    }
+
+    fn asks(&self) -> Vec<Ask<'_>> {
+        let jobs = self.jobs.iter().skip(1).map(|job| Ask { at_s: job.at, what: What::Submit(job.job()) });
+        let wanted = self.requests.iter().map(|(at_s, job, task)| {
+            let what = What::Request(*job, Some(IdSet::from_range(*task, *task)));
+            Ask { at_s: *at_s, what }
+        });
+        let dropped = self.drops.iter().map(|(at_s, job)| Ask { at_s: *at_s, what: What::Drop(*job) });
+        let mut asks: Vec<Ask<'_>> = jobs.chain(wanted).chain(dropped).collect();
+        asks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        asks
+    }
+
+    /// What becomes of it.
+    pub(super) fn answer(&self) -> Value {
+        let (first, asks) = (&self.jobs[0], self.asks());
+        let Job { tasks, work_s, policy, checkpoint, disclosed, ranks, .. } = first.job();
+        let run = Run {
+            slots: self.slots,
+            frozen: self.frozen,
+            start_cost: Span::from_secs_f64(self.start_cost),
+            heartbeat: Span::from_secs_f64(self.heartbeat),
+            story: true,
+            checkpoint,
+            disclosed,
+            ranks,
+            asks: &asks,
+            ..Run::new(first.at, tasks, work_s, policy)
+        };
+        match Simulator::default().run(&World::new(&self.trace()), &run) {
+            Ok(outcome) => told(&outcome, first.at),
+            Err(why) => json!({ "refused": why.to_string() }),
+        }
+    }
+}
+
+impl OneJob {
+    fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+        time("at", self.at)?;
+        time("work", self.work)?;
+        if self.work <= 0.0 {
+            return Err("the work of a task must be more than 0".to_owned());
+        }
+        let policy = scheduler::policy::parse(&self.policy).map_err(|why| why.to_string())?;
+        if self.width.is_some() == (policy.width == scheduler::policy::Width::Rigid) {
+            return Err(format!(
+                "the policy {} and the job's width do not go together: AVG, PRED, BIAS, HEUR and PRICED are for jobs with one",
+                policy.name
+            ));
+        }
+        let fine = |value: Option<f64>, least: f64| value.is_none_or(|value| value.is_finite() && value >= least);
+        match self.width {
+            None if self.tasks == 0 => Err("a job has tasks, or a width".to_owned()),
+            Some((least, most)) if least == 0 || most < least || most > MOST => {
+                Err(format!("a width is 1 to {MOST} hosts, no more at least than at most: not {least} to {most}"))
+            }
+            Some(_) if self.tasks > 0 || self.disclosed => {
+                Err("a job with a width has no other tasks, and is not disclosed".to_owned())
+            }
+            _ if !fine(self.parallelism, 1.0) || !fine(self.sigma, 0.0) => {
+                Err("an average parallelism is at least 1, and its variance at least 0".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn job(&self) -> Job<'_> {
+        let ranks = self.width.map(|(least, most)| Ranks {
+            work: Some(Span::from_secs_f64(self.work)),
+            parallelism: self.parallelism,
+            sigma: self.sigma,
+            ..Ranks::new(least, Some(most))
+        });
+        let (tasks, work_s, policy, checkpoint) = (self.tasks, self.work, self.policy.as_str(), self.checkpoint);
+        Job { tasks, work_s, policy, checkpoint, disclosed: self.disclosed, ranks, user: &self.user }
+    }
+}
+
+/// What happened, as (time, event, job, task, attempt, host), and what came of it.
+fn told(outcome: &Outcome, start_s: f64) -> Value {
+    let mut trace: Vec<(f64, u8, Value)> = Vec::new();
+    for attempt in &outcome.story {
+        let mut tell = |at_s: f64, order: u8, word: &str| {
+            let at_s = at_s + start_s;
+            let moment = json!([at_s, word, attempt.job, attempt.task, attempt.number, attempt.host + 1]);
+            trace.push((at_s, order, moment));
+        };
+        tell(attempt.began_s, 3, "start");
+        if let Some(computed_s) = attempt.computed_s {
+            tell(computed_s, 4, "compute");
+        }
+        let of = (attempt.job, attempt.task, attempt.number);
+        for still in outcome.still.iter().filter(|still| (still.job, still.task, still.number) == of) {
+            tell(still.from_s, 2, "freeze");
+            if still.to_s < attempt.ended_s {
+                tell(still.to_s, 5, "thaw");
+            }
+        }
+        let word = match attempt.fate {
+            Fate::Delivered => "finish",
+            Fate::Late => "late",
+            Fate::Lost => "lost",
+            Fate::Stopped => "stop",
+            Fate::Returned => "return",
+            Fate::Unended => "unended",
+        };
+        tell(attempt.ended_s, 1, word);
+    }
+    trace.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let after = |s: &Option<f64>| s.map(|s| s + start_s);
+    json!({
+        "settled": outcome.settled_s.iter().map(after).collect::<Vec<_>>(),
+        "cpu_s": outcome.cpu_s,
+        "wasted_cpu_s": outcome.wasted_cpu_s,
+        "trace": trace.into_iter().map(|(.., moment)| moment).collect::<Vec<_>>(),
+    })
+}

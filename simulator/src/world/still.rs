@@ -1,0 +1,116 @@
+//! Attempts that do not compute though their hosts would let them: ranks that wait for each other, and what stands still so that
+//! others have its slot. What is not here: who waits and who stands still, which the scheduler says.
+
+use common::{AttemptId, HostId, Span};
+use scheduler::Event;
+
+use super::course::owner;
+use super::host::{NEVER, Pace};
+use super::outcome::{Fate, Standstill};
+use super::plan::What;
+use super::simulator::Live;
+
+impl Live<'_, '_> {
+    /// A host says how far one of its attempts is: its files are in place, it was told to begin, or it stands still or goes
+    /// on.
+    pub(super) fn on_moved(&mut self, number: u32) {
+        let attempt = &self.sim.attempts[number as usize];
+        if attempt.end.is_some() {
+            return;
+        }
+        let place = attempt.host as usize;
+        let stretch = self.stretch(place);
+        if matches!(attempt.pace, Pace::Waits(_)) && !stretch.ready() {
+            return self.give_back(place);
+        }
+        let held = vec![attempt.held(&stretch, self.now)];
+        self.step(Event::AttemptsMoved { host: self.id(place), held });
+    }
+
+    /// The owner of a host is there: what has not begun goes back at once. That is so of ranks; others begin when they come.
+    pub(super) fn give_back(&mut self, place: usize) {
+        if !self.run.tells_phases() {
+            return;
+        }
+        let waits = |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
+        let (back, held): (Vec<u32>, Vec<u32>) = self.sim.hosts[place].held.iter().copied().partition(waits);
+        if back.is_empty() {
+            return;
+        }
+        self.sim.hosts[place].held = held;
+        let attempts = back.iter().map(|number| self.sim.attempts[*number as usize].id).collect();
+        back.into_iter().for_each(|number| self.finish(number, Fate::Returned));
+        self.on_fewer(place);
+        let (host, ready) = (self.id(place), self.stretch(place).ready());
+        self.sim.hosts[place].told.0 = ready;
+        self.step(Event::OwnerChanged { host, owner: owner(ready) });
+        self.step(Event::AttemptsReturned { host, attempts });
+    }
+
+    /// All ranks are ready: this one begins.
+    pub(super) fn begin_rank(&mut self, host: HostId, id: AttemptId) {
+        let Some((place, number)) = self.held_at(host, id) else { return };
+        let attempt = &mut self.sim.attempts[number as usize];
+        if matches!(attempt.pace, Pace::Waits(_)) {
+            (attempt.from, attempt.from_cpu_s, attempt.from_ran) = (self.now, 0.0, Span::ZERO);
+            self.go_on_from(place, number);
+        }
+    }
+
+    /// Another attempt gets the slot of this one.
+    pub(super) fn freeze(&mut self, host: HostId, id: AttemptId) {
+        let Some((place, number)) = self.held_at(host, id) else { return };
+        let (now, stretch) = (self.now, self.stretch(place));
+        let attempt = &mut self.sim.attempts[number as usize];
+        if attempt.pace != Pace::Free {
+            return;
+        }
+        let (cpu_s, ran, done) =
+            (attempt.cpu_s(&stretch, now), attempt.ran(&stretch, now), attempt.done(&stretch, now));
+        (attempt.from_cpu_s, attempt.from_ran, attempt.done_at) = (cpu_s, ran, NEVER);
+        attempt.pace = Pace::Still(now);
+        if self.sim.job(id).checkpoint {
+            // Its state is saved when it comes to stand still.
+            let part = &mut self.sim.task(id.task).part;
+            *part = part.max(done);
+        }
+        self.plan(now, What::Moved(number));
+    }
+
+    /// There is a slot for it again.
+    pub(super) fn thaw(&mut self, host: HostId, id: AttemptId) {
+        let Some((place, number)) = self.held_at(host, id) else { return };
+        if let Pace::Still(since) = self.sim.attempts[number as usize].pace {
+            self.stood_still(id, place, since);
+            self.go_on_from(place, number);
+        }
+    }
+
+    /// An attempt computes from now on, beyond what it had before, which is in the place of its host's sums.
+    fn go_on_from(&mut self, place: usize, number: u32) {
+        let (now, stretch) = (self.now, self.stretch(place));
+        let attempt = &mut self.sim.attempts[number as usize];
+        let (had_s, ran) = (attempt.from_cpu_s, attempt.from_ran);
+        let left_s = ((1.0 - attempt.part) / attempt.part_per_s - had_s).max(0.0);
+        attempt.from = attempt.from.min(now);
+        attempt.from_cpu_s = stretch.cpu_s(now) - had_s;
+        attempt.from_ran = Span(stretch.ran(now).0.saturating_sub(ran.0));
+        attempt.pace = Pace::Free;
+        let done_at = self.computed(place, now, left_s);
+        self.sim.attempts[number as usize].done_at = done_at.unwrap_or(NEVER);
+        if let Some(at) = done_at {
+            self.plan(at, What::Done(number, place as u32));
+        }
+        self.plan(now, What::Moved(number));
+    }
+
+    /// An attempt stands still no more, or has ended so.
+    pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: common::Time) {
+        if self.run.story {
+            let after_s = |at: common::Time| at.since(self.start).secs();
+            let (job, task, number) = (id.task.job.0, id.task.index, id.number);
+            let (from_s, to_s, host) = (after_s(since), after_s(self.now), place as u32);
+            self.outcome.still.push(Standstill { job, task, number, host, from_s, to_s });
+        }
+    }
+}
