@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use common::job::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
-use crate::calendar::{Calendar, Entry, duration};
+use crate::calendar::{Calendar, Entry, Slots, duration};
 use crate::effect::{Offer, Refused};
 use crate::estimates::Source;
 use crate::event::Bag;
@@ -170,6 +170,7 @@ impl Scheduler {
         });
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
+        calendar.overruns = true;
         let mut placed = 0;
         reckoner.stack_line(&mut calendar, |of, task, entry| {
             if of.rank.job == id {
@@ -187,7 +188,7 @@ impl Scheduler {
         let first = self.jobs.lines.waiting.first().filter(|rank| rank.promised());
         let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
         let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
-        if !reckoning.inflated && self.hosts.alike() {
+        if !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty() {
             return self.fill_windows(self.starts_on_equals());
         }
         let mut reckoner = self.reckoner(reckoning, self.now);
@@ -196,6 +197,8 @@ impl Scheduler {
         // What may never be needed holds up nobody.
         reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
+        // What was promised is not given up because no host is there for long enough.
+        calendar.overruns = true;
         let mut starts = Vec::new();
         let mut idle = calendar.idle;
         reckoner.stack_line(&mut calendar, |job, index, entry| {
@@ -276,7 +279,8 @@ impl<'a> Reckoner<'a> {
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
-            let rate = self.rate(host);
+            let (rate, until) = (self.rate(host), host.lent_until(self.now));
+            let alike = Slots { host: host.id, offers: host.offers, rate, until };
             let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
             ends.sort_unstable();
@@ -291,7 +295,7 @@ impl<'a> Reckoner<'a> {
             }
             for slot in 0..slots {
                 let end = ends.get(slot).copied();
-                calendar.add((host.id, host.offers), rate, end.unwrap_or(self.now), end.is_none());
+                calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
             }
         }
         calendar
@@ -324,6 +328,7 @@ impl<'a> Reckoner<'a> {
     /// The calendar with everything that comes before a new bag. Who is killed and may try again comes first.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = self.calendar(without);
+        calendar.overruns = true;
         for attempt in without {
             let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { continue };
             if job.may_retry(attempt.task.index) {
@@ -332,6 +337,7 @@ impl<'a> Reckoner<'a> {
             }
         }
         self.stack_line(&mut calendar, |_, _, _| true);
+        calendar.overruns = false;
         calendar
     }
 
