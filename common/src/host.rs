@@ -170,6 +170,8 @@ pub struct Status {
 pub struct Loan {
     /// In how long that is.
     pub left: Span,
+    /// In how long from now it is lent again.
+    pub again: Span,
     /// How long the longest such time of the week is.
     pub longest: Span,
 }

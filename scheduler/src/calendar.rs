@@ -11,18 +11,18 @@ use common::host::Offers;
 use common::job::Needs;
 use common::{HostId, Span, Time};
 
+use crate::lent::Lent;
+
 /// Slots and when they are free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
     /// Slots of one rate on hosts that offer the same until the same time.
     lanes: Vec<Lane>,
-    by_kind: BTreeMap<(u64, u8, bool, Option<Time>), usize>,
+    by_kind: BTreeMap<(u64, u8, bool, Option<Lent>), usize>,
     /// Each slot's host, and whether it is free now and nothing has been put there.
     slots: Vec<(HostId, bool)>,
     /// How many are.
     pub(crate) idle: usize,
-    /// Whether what no slot is there for long enough for is put on one all the same.
-    pub(crate) overruns: bool,
 }
 
 /// A host's slots, as far as they are alike.
@@ -33,7 +33,7 @@ pub(crate) struct Slots {
     /// Work per second, in seconds on a host of speed 1.
     pub(crate) rate: f64,
     /// Until when they are there, where that is known.
-    pub(crate) until: Option<Time>,
+    pub(crate) lent: Option<Lent>,
 }
 
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ struct Lane {
     /// Work per second, in seconds on a host of speed 1.
     rate: f64,
     offers: Offers,
-    until: Option<Time>,
+    lent: Option<Lent>,
     free: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
@@ -58,11 +58,11 @@ pub(crate) struct Entry {
 impl Calendar {
     /// Adds a slot; `idle` says that nothing runs there.
     pub(crate) fn add(&mut self, slots: &Slots, free: Time, idle: bool) {
-        let Slots { host, offers, rate, until } = *slots;
-        let kind = (rate.to_bits(), offers.confinement as u8, offers.network, until);
+        let Slots { host, offers, rate, lent } = *slots;
+        let kind = (rate.to_bits(), offers.confinement as u8, offers.network, lent);
         let lanes = &mut self.lanes;
         let at = *self.by_kind.entry(kind).or_insert_with(|| {
-            lanes.push(Lane { rate, offers, until, free: BinaryHeap::new() });
+            lanes.push(Lane { rate, offers, lent, free: BinaryHeap::new() });
             lanes.len() - 1
         });
         self.lanes[at].free.push(Reverse((free, self.slots.len() as u32)));
@@ -72,17 +72,18 @@ impl Calendar {
 
     /// Puts a task of so much work, in seconds on a host of speed 1, where it is done first; nowhere if no host will do.
     pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Entry> {
-        let mut best: Option<(bool, Time, u32, usize, Time)> = None;
+        let mut best: Option<(Time, u32, usize, Time)> = None;
         for (at, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| needs.missing(lane.offers).is_none()) {
             let Some(Reverse((free, slot))) = lane.free.peek().copied() else { continue };
-            let finish = free + duration(work, start_cost, lane.rate);
-            let over = lane.until.is_some_and(|until| finish > until);
-            let better = best.is_none_or(|(known, end, other, ..)| (over, finish, slot) < (known, end, other));
-            if (self.overruns || !over) && better {
-                best = Some((over, finish, slot, at, free));
+            let takes = duration(work, start_cost, lane.rate);
+            let finish = free + takes;
+            // What is too long for every loan gains nothing by waiting for the next one.
+            let in_time = lane.lent.is_none_or(|lent| finish <= lent.until || takes > lent.longest);
+            if in_time && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other)) {
+                best = Some((finish, slot, at, free));
             }
         }
-        let (_, finish, slot, at, start) = best?;
+        let (finish, slot, at, start) = best?;
         let free = &mut self.lanes[at].free;
         free.pop();
         free.push(Reverse((finish, slot)));
@@ -107,7 +108,7 @@ mod tests {
     const ANY: Needs = Needs { confinement: None, network: false };
 
     fn alike(host: u32, rate: f64) -> Slots {
-        Slots { host: HostId(host), offers: Offers::default(), rate, until: None }
+        Slots { host: HostId(host), offers: Offers::default(), rate, lent: None }
     }
 
     fn calendar(free: &[(u64, f64)]) -> Calendar {
@@ -149,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_gets_nothing_that_would_not_be_done_while_it_is_there_unless_no_other_is_there_for_long_enough() {
+    fn a_slot_gets_nothing_that_would_not_be_done_before_its_loan_ends_unless_that_is_too_long_for_each() {
         let at = |secs: u64| Time(Span::from_secs(secs).0);
+        let lent = Some(Lent { until: at(30), again: at(80), longest: Span::from_secs(40) });
         let mut two = calendar(&[(50, 1.0)]);
-        two.add(&Slots { until: Some(at(30)), ..alike(2, 1.0) }, at(0), true);
+        two.add(&Slots { lent, ..alike(2, 1.0) }, at(0), true);
         assert_eq!(stack(&mut two, 20), (2, 0.0, 20.0));
         assert_eq!(stack(&mut two, 11), (1, 50.0, 61.0), "ten seconds are left on the other one");
         assert_eq!(stack(&mut two, 10), (2, 20.0, 30.0));
         let mut one = Calendar::default();
-        one.add(&Slots { until: Some(at(30)), ..alike(1, 1.0) }, at(0), true);
+        one.add(&Slots { lent, ..alike(1, 1.0) }, at(0), true);
         assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, ANY), None);
-        one.overruns = true;
-        assert_eq!(stack(&mut one, 31), (1, 0.0, 31.0));
+        assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
     }
 
     proptest! {

@@ -384,7 +384,7 @@ impl fmt::Display for Refused {
             Refused::NoEstimate => {
                 write!(f, "nothing is known of how long its tasks take: say so, or let some be done without a deadline")
             }
-            Refused::NoHost => write!(f, "no host takes work now that would do for it and is there for long enough"),
+            Refused::NoHost => write!(f, "no host takes work now that would do for it"),
             Refused::TooLate { fits, .. } => {
                 write!(f, "its deadline cannot be kept; {} of its tasks could be done in time", fits.len())
             }
@@ -412,7 +412,9 @@ impl fmt::Display for Gap {
         let Gap { left, done, kept_for } = self;
         match kept_for {
             None => write!(f, "makes the most of the {left} for which the owner's hours still lend the host")?,
-            Some(job) => write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?,
+            Some(job) => {
+                write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?
+            }
         }
         match done {
             Some(done) => write!(f, "; done by then with {done} %, else tried again"),

@@ -17,6 +17,7 @@ use crate::event::Bag;
 use crate::experience::Stage;
 use crate::host::{Host, Load};
 use crate::job::Job;
+use crate::lent::Lent;
 use crate::lessons::Lessons;
 use crate::policy::Policy;
 use crate::policy::admission::{Reckoning, Stacking};
@@ -170,7 +171,6 @@ impl Scheduler {
         });
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        calendar.overruns = true;
         let mut placed = 0;
         reckoner.stack_line(&mut calendar, |of, task, entry| {
             if of.rank.job == id {
@@ -197,8 +197,6 @@ impl Scheduler {
         // What may never be needed holds up nobody.
         reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        // What was promised is not given up because no host is there for long enough.
-        calendar.overruns = true;
         let mut starts = Vec::new();
         let mut idle = calendar.idle;
         reckoner.stack_line(&mut calendar, |job, index, entry| {
@@ -279,8 +277,8 @@ impl<'a> Reckoner<'a> {
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
-            let (rate, until) = (self.rate(host), host.lent_until(self.now));
-            let alike = Slots { host: host.id, offers: host.offers, rate, until };
+            let (rate, lent) = (self.rate(host), host.loan(self.now));
+            let alike = Slots { host: host.id, offers: host.offers, rate, lent };
             let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
             ends.sort_unstable();
@@ -296,6 +294,10 @@ impl<'a> Reckoner<'a> {
             for slot in 0..slots {
                 let end = ends.get(slot).copied();
                 calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
+                if let Some(Lent { again, .. }) = lent {
+                    // When that next time ends is left open.
+                    calendar.add(&Slots { lent: None, ..alike }, end.map_or(again, |end| end.max(again)), false);
+                }
             }
         }
         calendar
@@ -328,7 +330,6 @@ impl<'a> Reckoner<'a> {
     /// The calendar with everything that comes before a new bag. Who is killed and may try again comes first.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = self.calendar(without);
-        calendar.overruns = true;
         for attempt in without {
             let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { continue };
             if job.may_retry(attempt.task.index) {
@@ -337,7 +338,6 @@ impl<'a> Reckoner<'a> {
             }
         }
         self.stack_line(&mut calendar, |_, _, _| true);
-        calendar.overruns = false;
         calendar
     }
 

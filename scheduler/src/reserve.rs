@@ -3,9 +3,9 @@
 
 use common::{JobId, Span, Time};
 
+use crate::estimates::Estimator;
 use crate::event::Bag;
 use crate::job::Job;
-use crate::estimates::Estimator;
 use crate::lessons::{FIRST_RUNS, LearnedLimits, Lessons};
 use crate::policy::Limits;
 use crate::policy::catalogue::policy;

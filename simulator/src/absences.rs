@@ -19,8 +19,8 @@ use scheduler::reservation::{Law, RunTimes};
 use scheduler::{Effect, Event, Scheduler, Settings};
 
 use crate::availability::stream::Stream;
-pub use week::Owners;
 use week::Course;
+pub use week::Owners;
 
 /// Hosts report nothing here, and nobody misses them.
 const FOREVER: Span = Span::from_secs(100_000_000_000);
@@ -129,7 +129,7 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
         case,
         way,
         scheduler: Scheduler::new(settings, Incarnation(1)),
-        now: week::start(&mut stream("absent-start")),
+        now: case.owners.start(&mut stream("absent-start")),
         start: Time(0),
         queue: BinaryHeap::new(),
         courses: (0..case.hosts).map(|host| case.owners.course(case.seed, case.run, host)).collect(),
@@ -339,7 +339,7 @@ impl World<'_> {
                 self.plan(*attempt);
             }
             Effect::Stop { attempt, .. } => drop(self.take(*attempt, true)),
-            Effect::JobSettled { .. } | Effect::JobRefused { .. } => self.over = true,
+            Effect::JobSettled { .. } => self.over = true,
             _ => {}
         }
     }

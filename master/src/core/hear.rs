@@ -46,7 +46,7 @@ const WEEK: Span = Span::from_secs(7 * 86_400);
 /// A loan whose times are what they can be.
 fn possible(loan: Loan) -> Loan {
     let left = loan.left.min(WEEK);
-    Loan { left, longest: loan.longest.clamp(left, WEEK) }
+    Loan { left, again: loan.again.clamp(left, WEEK), longest: loan.longest.clamp(left, WEEK) }
 }
 
 /// Whether the content of all that a message delivers is here; the error names a completion that came without.
@@ -82,9 +82,7 @@ impl Core {
             }
             ToMaster::Spent(_) => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
-            ToMaster::Lent(loan) => {
-                self.on_event(host, session, Event::HostLent { host, loan: loan.map(possible) })
-            }
+            ToMaster::Lent(loan) => self.on_event(host, session, Event::HostLent { host, loan: loan.map(possible) }),
         }
     }
 }

@@ -88,7 +88,8 @@ impl Policy {
             return self.set_width(name, value);
         }
         if let ("limits", Placement::Windows) = (name, self.placement) {
-            let choices = [("given", Limits::Windowed { killing: false }), ("learned", Limits::Windowed { killing: true })];
+            let choices =
+                [("given", Limits::Windowed { killing: false }), ("learned", Limits::Windowed { killing: true })];
             self.limits = one_of(value, &choices, "`given` or `learned`")?;
             return Ok(());
         }

@@ -24,7 +24,10 @@ fn known(world: &mut World, short: u64, long: u64) -> HostId {
 }
 
 fn lend(world: &mut World, host: HostId, left: u64, longest: u64) -> Vec<Effect> {
-    world.send(Event::HostLent { host, loan: Some(Loan { left: s(left), longest: s(longest) }) })
+    world.send(Event::HostLent {
+        host,
+        loan: Some(Loan { left: s(left), again: s(left + 36_000), longest: s(longest) }),
+    })
 }
 
 fn limit(effects: &[Effect]) -> Option<Span> {
@@ -90,13 +93,13 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
     let StartReason::Gap(Gap { left, done, kept_for }) = starts(&effects)[0].2 else { panic!("{effects:?}") };
     assert_eq!((left, kept_for), (s(200), None));
     assert!(done.is_some_and(|done| (60..90).contains(&done)), "{done:?}");
-    assert_eq!(limit(&effects), Some(s(200)), "it ends with the loan");
+    assert_eq!(limit(&effects), Some(s(196)), "it ends just before the loan");
     let first = world.attempt_on(host);
 
     // It takes longer, and is not tried again in a loan that is hardly longer; the other task is.
-    world.now = world.now + s(200);
+    world.now = world.now + s(196);
     lend(&mut world, host, 250, 36_000);
-    let effects = world.ends(host, first, Outcome::TimedOut(s(200)), s(200));
+    let effects = world.ends(host, first, Outcome::TimedOut(s(196)), s(196));
     assert_eq!((settled(&effects), starts(&effects)[0].1.task.index), (vec![], 2));
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(100));
     assert_eq!(world.task_state(job, 1), TaskState::Waiting);
@@ -149,9 +152,7 @@ fn kept() -> (Office, JobId, JobId) {
 
 fn end_all(o: &mut Office, job: JobId) -> Vec<Effect> {
     let live: Vec<(HostId, AttemptId)> = o.places(job).into_values().collect();
-    let end = |(host, attempt)| {
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) })
-    };
+    let end = |(host, attempt)| o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) });
     live.into_iter().flat_map(end).collect()
 }
 

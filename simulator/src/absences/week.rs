@@ -33,12 +33,15 @@ pub(super) struct Course {
     announced: bool,
 }
 
-/// When a bag comes: at any time of a working day of the fifth week.
-pub(super) fn start(stream: &mut Stream) -> Time {
-    Time(Span::from_secs_f64(f64::from(FIRST_MONDAY + PAST) * DAY_S + stream.between(0.0, 5.0 * DAY_S)).0)
-}
-
 impl Owners {
+    /// When a bag comes: at any time of a working day of the fifth week, or with hours at any time of one of its nights.
+    pub(super) fn start(self, stream: &mut Stream) -> Time {
+        let monday_s = f64::from(FIRST_MONDAY + PAST) * DAY_S;
+        let night_s = (4.0 * stream.unit()).floor() * DAY_S + stream.between(19.0, 30.0) * HOUR_S;
+        let at_s = if self == Owners::Hours { night_s } else { stream.between(0.0, 5.0 * DAY_S) };
+        Time(Span::from_secs_f64(monday_s + at_s).0)
+    }
+
     /// How the owner of this host behaves in this run.
     pub(super) fn course(self, seed: u64, run: u32, host: usize) -> Course {
         let mut stream = Stream::new("absent-owners", seed, run, host);
@@ -121,9 +124,11 @@ impl Course {
 
     /// For how long the owner's hours lend the host from now on.
     pub(super) fn loan(&self, now: Time) -> Option<Loan> {
-        let (_, to) = self.away.iter().find(|(from, to)| time(*from) <= now && now < time(*to))?;
+        let at = self.away.iter().position(|(from, to)| time(*from) <= now && now < time(*to))?;
+        let (left, next) = (time(self.away[at].1).since(now), self.away.get(at + 1));
+        let again = next.map_or(left, |(from, _)| time(*from).since(now));
         let longest = self.away.iter().map(|(from, to)| to - from).fold(0.0, f64::max);
-        self.announced.then(|| Loan { left: time(*to).since(now), longest: Span::from_secs_f64(longest) })
+        self.announced.then(|| Loan { left, again, longest: Span::from_secs_f64(longest) })
     }
 }
 

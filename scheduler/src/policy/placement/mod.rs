@@ -202,7 +202,9 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => {
+                pri_cr::propose(scene, fit)
+            }
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),

@@ -40,14 +40,15 @@ const HABITS: [Way<'static>; 8] = [
 ];
 
 /// Owners who set hours.
-const HOURS: [Way<'static>; 8] = [
+const HOURS: [Way<'static>; 9] = [
     way("PRI-CR", false),
     way("PRI-CR", true),
     way("deskgrid", false),
     way("deskgrid", true),
     way("WINDOWS", true),
     way("WINDOWS:limits=learned", true),
-    promised("PROMISE:limits=learned", false),
+    promised("PROMISE", false),
+    promised("PROMISE", true),
     promised("PROMISE:limits=learned:windows=yes", true),
 ];
 
@@ -69,23 +70,22 @@ pub(super) type Absent = Vec<(Owners, &'static str, Vec<Line>)>;
 
 pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
     let mut found = Vec::new();
-    for (owners, ways) in [(Owners::Habits, HABITS), (Owners::Hours, HOURS)] {
+    for (owners, ways) in [(Owners::Habits, &HABITS[..]), (Owners::Hours, &HOURS)] {
         for (name, law, unit_s) in LAWS {
             let law: Law = law.parse()?;
             let came = each_run(study.threads, study.runs, |number| {
                 let run_number = u32::try_from(number).unwrap_or(u32::MAX);
                 let (hosts, tasks, seed) = (HOSTS, TASKS, study.seed);
-                let case =
-                    Case { owners, hosts, tasks, law: &law, unit_s, known: KNOWN, seed, run: run_number };
-                ways.map(|way| run(&case, way))
+                let case = Case { owners, hosts, tasks, law: &law, unit_s, known: KNOWN, seed, run: run_number };
+                ways.iter().map(|way| run(&case, *way)).collect::<Vec<Came>>()
             });
-            found.push((owners, name, lines(&ways, &came)));
+            found.push((owners, name, lines(ways, &came)));
         }
     }
     Ok(found)
 }
 
-fn lines<const N: usize>(ways: &[Way<'static>; N], came: &[[Came; N]]) -> Vec<Line> {
+fn lines(ways: &[Way<'static>], came: &[Vec<Came>]) -> Vec<Line> {
     let one = |(at, way): (usize, &Way<'static>)| {
         let of = |number: fn(&Came) -> f64| came.iter().map(|run| number(&run[at])).sum::<f64>() / came.len() as f64;
         Line {
@@ -104,7 +104,7 @@ pub(super) fn section(out: &mut String, found: &Absent) {
     line(out, "## Owners' absences as windows\n");
     line(
         out,
-        "A bag of 100 tasks on 20 hosts of different speeds, submitted at any time of a working day; 30 earlier runs of its \
+        "A bag of 100 tasks on 20 hosts of different speeds, submitted at any time of a working day (in the second part, of a night); 30 earlier runs of its \
          program are known. An owner who comes back suspends what runs, and after fifteen minutes it is given back and begins \
          anew. By habit: half of the owners sit at a desk from nine to five, with breaks; a quarter come in the evening; a \
          quarter is in and out from eight to eight. By hours: tasks may run from the evening to the morning and on weekends. \

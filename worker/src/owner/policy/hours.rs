@@ -87,16 +87,20 @@ impl Hours {
         let next = |window: usize| self.windows[(window + 1) % count].0 + if window + 1 == count { WEEK } else { 0 };
         let closes = |window: usize| next(window) - self.windows[window].1 > pause;
         let now = self.windows.iter().position(|(from, to)| (*from..*to).contains(&at.second()))?;
-        // From the beginning of a window to the end of one behind which hours are closed for long.
+        // From the beginning of a window to the end of one behind which hours are closed for long, and to the next beginning.
         let stays = |first: usize| {
             let last = (first..first + count).find(|window| closes(window % count))?;
-            Some(self.windows[last % count].1 + WEEK * u32::from(last >= count) - self.windows[first].0)
+            let week = WEEK * u32::from(last >= count);
+            let (from, last) = (self.windows[first].0, last % count);
+            Some((self.windows[last].1 + week - from, next(last) + week - from))
         };
         let begins = (0..count).filter(|window| closes((window + count - 1) % count));
-        let longest = begins.filter_map(stays).max()?;
-        let left = stays(now)? - (at.second() - self.windows[now].0);
+        let longest = begins.filter_map(stays).map(|(stays, _)| stays).max()?;
+        let gone = at.second() - self.windows[now].0;
+        let (left, again) = stays(now)?;
         let span = |seconds: u32| Span(u64::from(seconds) * MICROS);
-        Some(Loan { left: Span(span(left).0 - at.0 % MICROS), longest: span(longest) })
+        let from_now = |seconds: u32| Span(span(seconds - gone).0 - at.0 % MICROS);
+        Some(Loan { left: from_now(left), again: from_now(again), longest: span(longest) })
     }
 }
 
@@ -269,13 +273,14 @@ mod tests {
     fn a_host_is_lent_until_hours_are_closed_for_longer_than_a_frozen_task_is_kept() {
         let (hour, patience) = (3_600, Some(s(900)));
         let nights = hours(&["mon-fri 18:00-08:00", "sat,sun"]);
-        let night = Loan { left: s(9 * hour), longest: s((24 + 24 + 6) * hour) };
+        let night = Loan { left: s(9 * hour), again: s(19 * hour), longest: s((24 + 24 + 6) * hour) };
         assert_eq!(nights.loan(at(0, 23, 0), patience), Some(night));
-        // From Friday evening to Sunday, midnight.
-        assert_eq!(nights.loan(at(4, 18, 0), patience), Some(Loan { left: night.longest, ..night }));
+        // From Friday evening to Sunday, midnight, and then on Monday evening.
+        let weekend = Loan { left: night.longest, again: s((24 + 24 + 6 + 18) * hour), ..night };
+        assert_eq!(nights.loan(at(4, 18, 0), patience), Some(weekend));
         assert_eq!(nights.loan(at(0, 12, 0), patience), None, "closed");
         assert_eq!(nights.loan(at(0, 23, 0), None), None, "what is frozen is kept for ever");
-        assert_eq!(nights.loan(at(0, 23, 0), Some(s(10 * hour))), None, "and here for long enough");
+        assert_eq!(nights.loan(at(0, 23, 0), Some(s(18 * hour))), None, "and here for long enough");
         // A short break ends nothing, also across the end of the week.
         let breaks = hours(&["mon-sun 00:00-12:00", "mon-sun 12:10-20:00", "sun 20:00-23:50"]);
         let left = |day, hour| breaks.loan(at(day, hour, 0), patience).map(|loan| loan.left);

@@ -214,7 +214,11 @@ pub(super) fn to_master() -> Vec<ToMaster> {
             suspended: Span(2_000_000),
             cpu: Span(1_250_000),
         }),
-        ToMaster::Lent(Some(Loan { left: Span(3_600_000_000), longest: Span(50_400_000_000) })),
+        ToMaster::Lent(Some(Loan {
+            left: Span(3_600_000_000),
+            again: Span(39_600_000_000),
+            longest: Span(50_400_000_000),
+        })),
     ]
 }
 
