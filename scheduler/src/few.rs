@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Few<T> {
     first: Option<T>,
-    /// Empty where there is no first one.
-    rest: VecDeque<T>,
+    /// Those behind the first one; nothing where there never were any. A box, since what is rare is to take no room here.
+    #[expect(clippy::box_collection, reason = "a deque takes four times the room of a pointer")]
+    rest: Option<Box<VecDeque<T>>>,
 }
 
 impl<T> Few<T> {
     pub(crate) fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        usize::from(self.first.is_some()) + self.rest.as_ref().map_or(0, |rest| rest.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -25,19 +26,20 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        if at == 0 { self.first.as_ref() } else { self.rest.get(at - 1) }
+        if at == 0 { self.first.as_ref() } else { self.rest.as_ref()?.get(at - 1) }
     }
 
     pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
-        if at == 0 { self.first.as_mut() } else { self.rest.get_mut(at - 1) }
+        if at == 0 { self.first.as_mut() } else { self.rest.as_mut()?.get_mut(at - 1) }
     }
 
     /// Adds an entry before the one at this place, at most behind the last one.
     pub(crate) fn insert(&mut self, at: usize, entry: T) {
         if at > 0 && self.first.is_some() {
-            self.rest.insert((at - 1).min(self.rest.len()), entry);
+            let rest = self.rest.get_or_insert_default();
+            rest.insert((at - 1).min(rest.len()), entry);
         } else if let Some(second) = self.first.replace(entry) {
-            self.rest.push_front(second);
+            self.rest.get_or_insert_default().push_front(second);
         }
     }
 
@@ -47,23 +49,23 @@ impl<T> Few<T> {
 
     pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
         if at > 0 {
-            return self.rest.remove(at - 1);
+            return self.rest.as_mut()?.remove(at - 1);
         }
-        std::mem::replace(&mut self.first, self.rest.pop_front())
+        std::mem::replace(&mut self.first, self.rest.as_mut().and_then(|rest| rest.pop_front()))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(&self.rest)
+        self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(&mut self.rest)
+        self.first.iter_mut().chain(self.rest.iter_mut().flat_map(|rest| rest.iter_mut()))
     }
 }
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self { first: None, rest: None }
     }
 }
 

@@ -6,6 +6,7 @@
 mod course;
 mod host;
 mod outcome;
+mod plan;
 mod run;
 mod simulator;
 

@@ -109,7 +109,7 @@ impl From<Sighted> for Input {
 /// no longer be kept.
 pub async fn run(
     dir: PathBuf,
-    config: Config,
+    mut config: Config,
     identity: Identity,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
@@ -122,12 +122,6 @@ pub async fn run(
     force.announce();
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, facts::disk_bytes(&dir));
-    let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
-    let attempts = dir.join("attempts");
-    let (level, most, network) = (force.level, force.most, force.network != Network::Never);
-    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
-    let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     let (name, slots) = (identity.link.name.clone(), config.slots_here());
     let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
@@ -135,6 +129,15 @@ pub async fn run(
     let room =
         Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
     facts.slots = config.owner.slots_idle(&room);
+    let disk = facts::disk_bytes(&dir);
+    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
+    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, facts.slots);
+    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
+    let attempts = dir.join("attempts");
+    let (level, most, network) = (force.level, force.most, force.network != Network::Never);
+    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
+    let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     (facts.confinement, facts.confinement_most, facts.network) = (level, most, network);
     tracing::info!(?facts, "this host");
     let gauge = Gauge::new(facts.slots, facts.cores);

@@ -59,6 +59,8 @@ pub(super) struct Course {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stretch {
     pub(super) start: Time,
+    /// When the next one begins; never after the last.
+    pub(super) end: Time,
     pub(super) up: bool,
     /// The part of the processor that tasks can have, as the host says.
     pub(super) cpu: f32,
@@ -179,6 +181,7 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
         let before = out.last();
         let stretch = Stretch {
             start,
+            end: Time(u64::MAX),
             up,
             cpu: cpu as f32,
             usable,
@@ -190,8 +193,9 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
         };
         out.push(stretch);
     }
-    let mut down_at = Time(u64::MAX);
+    let (mut down_at, mut end) = (Time(u64::MAX), Time(u64::MAX));
     for stretch in out.iter_mut().rev() {
+        stretch.end = std::mem::replace(&mut end, stretch.start);
         if !stretch.up {
             down_at = stretch.start;
         }
@@ -242,18 +246,8 @@ impl Course {
     /// processor seconds; none where the host goes down before that.
     pub(super) fn finish(&self, hint: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let goal = self.at_after(hint, from).cpu_s(from) + cpu_s;
-        let mut ahead = self.stretches[hint..].iter().peekable();
-        while let Some(stretch) = ahead.next()
-            && stretch.up
-        {
-            let end = ahead.peek().map(|next| next.start)?;
-            let there = stretch.cpu_s(end);
-            if end > from && stretch.usable > 0.0 && there + 1e-9 >= goal {
-                let left_us = ((goal - stretch.cpu_before_s) / stretch.usable * 1e6).ceil();
-                return Some((stretch.start + Span(left_us.max(0.0) as u64)).clamp(from, end));
-            }
-        }
-        None
+        let up = self.stretches[hint..].iter().take_while(|stretch| stretch.up);
+        up.filter(|stretch| stretch.end > from).find_map(|stretch| stretch.reaches(goal, from))
     }
 }
 
@@ -261,6 +255,15 @@ impl Stretch {
     /// Whether a task can compute.
     pub(super) fn ready(&self) -> bool {
         self.usable > 0.0
+    }
+
+    /// When a task that computes from `from` on has had so many processor seconds since time 0, if that is in this stretch.
+    pub(super) fn reaches(&self, goal_s: f64, from: Time) -> Option<Time> {
+        if self.usable <= 0.0 || self.cpu_s(self.end) + 1e-9 < goal_s {
+            return None;
+        }
+        let left_us = ((goal_s - self.cpu_before_s) / self.usable * 1e6).ceil();
+        Some((self.start + Span(left_us.max(0.0) as u64)).clamp(from, self.end))
     }
 
     /// Processor seconds that a task could have had since time 0, at a time in this stretch.

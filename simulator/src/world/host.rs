@@ -3,9 +3,9 @@
 
 use common::attempt::{Held, Phase};
 use common::host::YieldReason;
-use common::{AttemptId, Span, Time};
+use common::{AttemptId, Span, Speed, Time};
 
-use super::course::Stretch;
+use super::course::{Course, Stretch};
 use super::outcome::Fate;
 
 /// No time: what is not planned.
@@ -16,6 +16,9 @@ pub(super) const NEVER: Time = Time(u64::MAX);
 pub(super) struct Host {
     /// The number of its present stretch.
     pub(super) stretch: u32,
+    /// A stretch with its number, copied here when an attempt started in it: what follows need not look elsewhere in memory.
+    pub(super) near: Option<(u32, Stretch)>,
+    pub(super) speed: Speed,
     /// Its attempts, as places in the run's list, stopped ones that it does not know of included.
     pub(super) held: Vec<u32>,
     /// Since when it has had attempts without a break: heartbeats are counted from here.
@@ -33,6 +36,8 @@ pub(super) struct Host {
 impl Host {
     pub(super) const IDLE: Host = Host {
         stretch: 0,
+        near: None,
+        speed: Speed::REFERENCE,
         held: Vec::new(),
         busy_since: Time(0),
         every: Span::ZERO,
@@ -41,11 +46,11 @@ impl Host {
         told: (false, 0.0),
     };
 
-    /// Makes it a host that has done nothing yet, at this stretch.
-    pub(super) fn reset(&mut self, stretch: u32) {
+    /// Makes it a host that has done nothing yet, on this course at this time.
+    pub(super) fn reset(&mut self, course: &Course, at: Time) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
-        *self = Host { stretch, held, ..Host::IDLE };
+        *self = Host { stretch: course.index(at) as u32, speed: course.speed, held, ..Host::IDLE };
     }
 
     /// Its first heartbeat after `now`.

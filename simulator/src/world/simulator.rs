@@ -6,9 +6,6 @@
 //! happens, so most of the future is known when an attempt starts: when it will be done, and which heartbeats say
 //! anything new.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use common::attempt::{Held, Outcome as Ending, Phase};
 use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use rand_chacha::ChaCha8Rng;
@@ -20,6 +17,7 @@ use scheduler::{Effect, Event, Experience, Scheduler};
 use super::course::{Change, Stretch, World, owner};
 use super::host::{Attempt, Host, NEVER};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
+use super::plan::{Plans, What};
 use super::run::Run;
 use crate::Record;
 
@@ -33,7 +31,7 @@ const LEAST_TICK: Span = Span::from_millis(1);
 /// Runs jobs on worlds, one after the other; keeps its memory between runs.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    queue: BinaryHeap<Reverse<Due>>,
+    plans: Plans,
     hosts: Vec<Host>,
     attempts: Vec<Attempt>,
     /// Places of attempts that have ended, to be taken again.
@@ -43,24 +41,6 @@ pub struct Simulator {
     numbers: Vec<u32>,
     places: Vec<u32>,
     effects: Vec<Effect>,
-}
-
-/// Something planned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    at: Time,
-    what: What,
-}
-
-/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any more is passed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    /// This attempt has done its work.
-    Done(u32),
-    /// This host's heartbeat is missed for the first time.
-    Missed(u32),
-    /// This host's heartbeat has something to say.
-    Beat(u32),
 }
 
 /// A task in a run.
@@ -113,14 +93,14 @@ impl Simulator {
 
     /// Forgets the last run.
     fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
-        self.queue.clear();
+        self.plans.clear();
         self.attempts.clear();
         self.free.clear();
         self.tasks.clear();
         self.tasks.resize(run.tasks as usize, Task::default());
         self.hosts.resize(world.courses.len(), Host::IDLE);
         for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
-            host.reset(course.index(start) as u32);
+            host.reset(course, start);
         }
         self.numbers.clear();
         self.numbers.extend(1..=world.courses.len() as u32);
@@ -226,7 +206,7 @@ impl<'a, 'r> Live<'a, 'r> {
     fn go_on(&mut self) {
         let mut ticked = None;
         while !self.settled && self.refused.is_none() {
-            let planned = self.sim.queue.peek().map_or(NEVER, |due| due.0.at);
+            let planned = self.sim.plans.next().unwrap_or(NEVER);
             let changes = self.world.changes.get(self.change).map_or(NEVER, |change| change.at);
             let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
             let tick = self.scheduler.next_wakeup().map_or(NEVER, |at| at.max(earliest));
@@ -237,9 +217,9 @@ impl<'a, 'r> Live<'a, 'r> {
             }
             self.now = next;
             if next == planned
-                && let Some(Reverse(due)) = self.sim.queue.pop()
+                && let Some((at, what)) = self.sim.plans.pop()
             {
-                self.on_due(due);
+                self.on_plan(at, what);
             } else if next == changes {
                 let change = self.world.changes[self.change];
                 self.change += 1;
@@ -251,11 +231,11 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    fn on_due(&mut self, due: Due) {
-        match due.what {
-            What::Done(attempt) => self.on_done(attempt, due.at),
-            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due.at => self.on_beat(place as usize),
-            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due.at => {
+    fn on_plan(&mut self, due: Time, what: What) {
+        match what {
+            What::Done(attempt, _) => self.on_done(attempt, due),
+            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => self.on_beat(place as usize),
+            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
                 self.step(Event::HostLeft { host: self.id(place as usize) });
             }
@@ -324,7 +304,7 @@ impl<'a, 'r> Live<'a, 'r> {
             !stopped
         });
         let stretch = self.stretch(place);
-        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(stretch, self.now)).collect();
+        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
         self.hear(place, said);
@@ -341,12 +321,12 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         let (id, place) = (attempt.id, attempt.host as usize);
         let stretch = self.stretch(place);
-        let ran = attempt.ran(stretch, self.now);
+        let ran = attempt.ran(&stretch, self.now);
         let late = self.sim.tasks[task(id)].done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
-        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(stretch) {
+        if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
             // What the heartbeat would have said goes along.
             let done = Held { attempt: id, phase: Phase::Ended, ran, frozen_for: Span::ZERO, progress: Some(1.0) };
             self.hear(place, vec![done]);
@@ -403,8 +383,10 @@ impl<'a, 'r> Live<'a, 'r> {
     /// trace.
     fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
         let place = self.sim.places[host.0 as usize] as usize;
-        let course = &self.world.courses[place];
         let stretch = self.stretch(place);
+        let host = &mut self.sim.hosts[place];
+        host.near = Some((host.stretch, stretch));
+        let speed = host.speed;
         let part = self.safe_part(id);
         let known = &mut self.sim.tasks[task(id)];
         let replica = known.live > 0;
@@ -412,12 +394,11 @@ impl<'a, 'r> Live<'a, 'r> {
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
         let from = self.now + self.run.start_cost;
-        let at_from = course.at_after(self.sim.hosts[place].stretch as usize, from);
+        let at_from = self.stretch_at(place, from);
         let effort = if self.run.checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
-        let part_per_s = course.speed.factor() * effort / self.run.work_s;
-        let hint = self.sim.hosts[place].stretch as usize;
+        let part_per_s = speed.factor() * effort / self.run.work_s;
         let fits = stretch.up && from < stretch.down_at;
-        let done_at = fits.then(|| course.finish(hint, from, (1.0 - part) / part_per_s)).flatten();
+        let done_at = fits.then(|| self.computed(place, from, (1.0 - part) / part_per_s)).flatten();
         let number = self.keep(Attempt {
             id,
             host: place as u32,
@@ -439,7 +420,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         self.hold(place, number);
         if let Some(at) = done_at {
-            self.plan(at, What::Done(number));
+            self.plan(at, What::Done(number, place as u32));
         }
     }
 
@@ -461,7 +442,7 @@ impl<'a, 'r> Live<'a, 'r> {
             (host.busy_since, host.beat_at) = (now, NEVER);
         }
         host.held.push(number);
-        let news = host.has_news(stretch);
+        let news = host.has_news(&stretch);
         self.pace(place);
         if self.run.every_heartbeat || news && self.reports(place) {
             self.plan_beat(place);
@@ -499,8 +480,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let now = self.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
-        let at = self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, now);
-        let cpu_s = attempt.cpu_s(at, now);
+        let cpu_s = attempt.cpu_s(&self.stretch_at(place, now), now);
         if self.run.checkpoint && fate != Fate::Delivered {
             let (shipped, task) = (self.shipped(attempt), task(attempt.id));
             let part = &mut self.sim.tasks[task].part;
@@ -523,7 +503,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.step(Event::HostJoined {
             host: self.id(place),
             slots: self.run.slots,
-            speed: self.world.courses[place].speed,
+            speed: self.sim.hosts[place].speed,
             status: stretch.status(self.now),
             held: Vec::new(),
         });
@@ -548,7 +528,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     fn plan(&mut self, at: Time, what: What) {
         if at <= self.horizon {
-            self.sim.queue.push(Reverse(Due { at, what }));
+            self.sim.plans.push(at, what);
         }
     }
 
@@ -564,8 +544,28 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
-    fn stretch(&self, place: usize) -> &'a Stretch {
-        &self.world.courses[place].stretches[self.sim.hosts[place].stretch as usize]
+    fn stretch(&self, place: usize) -> Stretch {
+        let host = &self.sim.hosts[place];
+        match host.near {
+            Some((number, stretch)) if number == host.stretch => stretch,
+            _ => self.world.courses[place].stretches[host.stretch as usize],
+        }
+    }
+
+    /// The stretch of a host at a time from now on.
+    fn stretch_at(&self, place: usize, at: Time) -> Stretch {
+        let stretch = self.stretch(place);
+        if at < stretch.end {
+            return stretch;
+        }
+        *self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, at)
+    }
+
+    /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host stays up until then.
+    fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
+        let stretch = self.stretch(place);
+        let here = (from < stretch.end).then(|| stretch.reaches(stretch.cpu_s(from) + cpu_s, from)).flatten();
+        here.or_else(|| self.world.courses[place].finish(self.sim.hosts[place].stretch as usize, from, cpu_s))
     }
 
     fn id(&self, place: usize) -> HostId {

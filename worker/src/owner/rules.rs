@@ -29,7 +29,7 @@ pub struct Rules {
     pub memory_share_idle: f64,
     /// The same while the owner is there, from 0 to 1.
     pub memory_share_in_use: f64,
-    /// The part of its disk that the cache of inputs may take, above 0 and at most 1.
+    /// The part of its disk that the cache of inputs and running tasks may take together, above 0 and at most 1.
     pub disk_share: f64,
     /// Keyboard, mouse, terminals, sessions.
     pub input: InputRule,
@@ -236,9 +236,18 @@ impl Rules {
         self.slots_when_active.min(self.slots_idle(room)).min(fitting(self.memory_share_in_use, room))
     }
 
-    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take `limit` at most.
+    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take `limit` at most: half of the
+    /// worker's share.
     pub fn cache_bytes(&self, limit: u64, disk: Option<u64>) -> u64 {
-        disk.map_or(limit, |disk| limit.min((self.disk_share * disk as f64) as u64))
+        disk.map_or(limit, |disk| limit.min((self.disk_share * disk as f64 / 2.0) as u64))
+    }
+
+    /// How much the directory of each of so many tasks may take on a disk of this size, in bytes, where it may take `limit` at
+    /// most (0: any amount): what the cache leaves of the worker's share, in equal parts.
+    pub fn task_bytes(&self, limit: u64, disk: Option<u64>, slots: u32) -> u64 {
+        let Some(disk) = disk else { return limit };
+        let part = (self.disk_share * disk as f64 / 2.0 / f64::from(slots.max(1))) as u64;
+        if limit == 0 { part.max(1) } else { limit.min(part.max(1)) }
     }
 
     /// What is wrong with it, if anything is: the key, and what it should be.
@@ -325,8 +334,19 @@ mod tests {
         let unknown = Room { memory: 0, ..limited };
         assert_eq!((rules.slots_idle(&unknown), rules.slots_in_use(&unknown)), (8, 4));
         assert_eq!(Rules::default().slots_in_use(&room), 0);
-        assert_eq!(rules.cache_bytes(100, Some(200)), 50);
-        assert_eq!((rules.cache_bytes(100, Some(1_000)), rules.cache_bytes(100, None)), (100, 100));
+    }
+
+    #[test]
+    fn the_cache_and_all_tasks_together_stay_within_the_share_of_the_disk() {
+        let rules = Rules { disk_share: 0.25, ..Rules::default() };
+        assert_eq!((rules.cache_bytes(100, Some(400)), rules.task_bytes(100, Some(400), 2)), (50, 25));
+        assert_eq!((rules.cache_bytes(100, Some(8_000)), rules.task_bytes(100, Some(8_000), 2)), (100, 100));
+        // No limit of a task's own is no reason to fill the disk; an unknown disk is.
+        assert_eq!((rules.task_bytes(0, Some(8_000), 2), rules.task_bytes(0, Some(0), 2)), (500, 1));
+        assert_eq!(
+            (rules.cache_bytes(100, None), rules.task_bytes(100, None, 2), rules.task_bytes(0, None, 2)),
+            (100, 100, 0)
+        );
     }
 
     #[test]
