@@ -32,7 +32,7 @@ fn hours() -> String {
 fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_that_it_may_be_done() {
     let mut grid = Grid::start();
     let dedicated = include_str!("../../../../configs/worker-dedicated.toml");
-    let config = dedicated.replace("[owner]\n", &format!("[owner]\n{}\n", hours()));
+    let config = dedicated.replace("[owner]\n", &format!("speed = 1.0\n[owner]\n{}\n", hours()));
     grid.worker("lent").config(&config).start();
     let ready = |hosts: &serde_json::Value| (hosts["hosts"][0]["state"] == "ready").then_some(());
     grid.until("the host is ready", &["host", "list"], ready);
