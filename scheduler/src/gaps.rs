@@ -1,7 +1,7 @@
 //! Speculative backfilling (Gainaru et al., section 4.3): time that is over before a waiting task has to be done is given to the
 //! task that should make the most of it. Such gaps are hosts that are kept for jobs of several ranks which hold out, and hosts
 //! that their owners lend for no longer. What should be done in time goes first, in the order of the line: it fits. A deadline's
-//! calendar has no gaps: each slot's next task starts as soon as the slot is free.
+//! calendar has no gaps but the ends of loans: each slot's next task starts as soon as the slot is free.
 //!
 //! Nobody is delayed by that: nothing is put into gaps while something waits that was promised, and what is there makes room,
 //! frozen where its host can hold it, as soon as somebody wants the slot for whom it is kept. What is not here: when the jobs
@@ -49,7 +49,8 @@ struct Filler {
 impl Scheduler {
     /// Puts waiting tasks into gaps that they do not surely fit.
     pub(crate) fn fill_gaps(&mut self, fx: &mut Vec<Effect>) {
-        if self.jobs.kept.is_empty() && self.hosts.index.lent.is_empty() || self.promised_waits().is_some() {
+        let none = self.jobs.kept.is_empty() && self.hosts.index.lent.is_empty();
+        if none || self.jobs.lines.waiting.is_empty() || self.promised_waits().is_some() {
             return;
         }
         for slot in self.gaps() {
@@ -76,8 +77,8 @@ impl Scheduler {
         let kept = first.into_iter().flat_map(|(until, id)| {
             self.jobs.kept.iter().map(move |host| Slot { host: *host, until, kept_for: Some(id) })
         });
-        let free = |id: &HostId| self.hosts.table.get(id).filter(|host| host.takes_work() && host.free_slots() > 0);
-        let lent = self.hosts.index.lent.iter().filter_map(free).flat_map(|host| {
+        let ready = self.hosts.index.ready.by_since().filter_map(|id| self.hosts.table.get(&id));
+        let lent = ready.filter(|host| host.lent.is_some()).flat_map(|host| {
             let slot = host.lent_until(now).map(|until| Slot { host: host.id, until, kept_for: None });
             slot.into_iter().flat_map(move |slot| std::iter::repeat_n(slot, host.free_slots()))
         });

@@ -5,7 +5,7 @@ use common::attempt::{Outcome, Phase};
 use common::host::{Loan, Offers};
 use common::view::TaskState;
 use common::{AttemptId, HostId, JobId, Span};
-use scheduler::effect::{EndReason, Gap, StartReason};
+use scheduler::effect::{EndReason, Gap, Refused, StartReason};
 use scheduler::policy::width::Choice;
 use scheduler::{Effect, Event};
 
@@ -128,6 +128,26 @@ fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
         lend(&mut world, host, 36_000, 36_000);
         world.work_off();
     }
+}
+
+#[test]
+fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on() {
+    let mut world = World::new();
+    let host = world.host(1).joins();
+    lend(&mut world, host, 600, 36_000);
+    let offered = |effects: &[Effect]| match &effects[1] {
+        Effect::Promised { offer, .. } => offer.finish,
+        other => panic!("{other:?}"),
+    };
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(100_000).asks();
+    assert_eq!((offered(&effects), starts(&effects)), (world.now + s(600 + 36_000 + 1_000), vec![]));
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(500)).deadline(100_000).asks();
+    assert_eq!((offered(&effects), starts(&effects).len()), (world.now + s(500), 1), "it fits");
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(20_000).asks();
+    assert!(matches!(&effects[0], Effect::JobRefused { why: Refused::TooLate { .. }, .. }), "{effects:?}");
+    // The next loan has come.
+    world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(500));
+    assert_eq!(starts(&lend(&mut world, host, 36_000, 36_000)).len(), 1);
 }
 
 /// An office in which one host is kept for a job of three ranks, and runs of a hundred seconds are as frequent as long ones.
