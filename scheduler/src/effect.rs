@@ -413,7 +413,7 @@ impl fmt::Display for Gap {
         match kept_for {
             None => write!(f, "makes the most of the {left} for which the owner's hours still lend the host")?,
             Some(job) => {
-                write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?
+                write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?;
             }
         }
         match done {

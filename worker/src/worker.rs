@@ -129,10 +129,7 @@ pub async fn run(
     let room =
         Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
     facts.slots = config.owner.slots_idle(&room);
-    let disk = facts::disk_bytes(&dir);
-    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
-    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, facts.slots);
-    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join("attempts");
     let (level, most, network) = (force.level, force.most, force.network != Network::Never);
@@ -187,6 +184,15 @@ pub async fn run(
     session.abort();
     drop(traces);
     result
+}
+
+/// Bounds what each task may take of the disk; says how much the cache may.
+fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
+    let disk = facts::disk_bytes(dir);
+    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
+    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, slots);
+    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    cache_bytes
 }
 
 fn lock(dir: &Path) -> Result<File, WorkerError> {
