@@ -290,6 +290,9 @@ pub struct Tried {
     /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
     /// counts, should its host come back with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
+    /// Attempts that were to end for another reason, each with its host, which may not have heard of it: it is not to go on with
+    /// them. A result of one still counts, should it have come that far.
+    pub ended: Vec<(AttemptId, HostId)>,
     /// How long attempts had run, and where, when they were killed through no fault of the task: it takes longer.
     pub outlived: Vec<(HostId, Span)>,
 }

@@ -151,19 +151,18 @@ impl Record {
         Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
     }
 
-    /// Remembers the latest of the attempts that were lost in an earlier life.
-    pub(crate) fn remember_lost(&mut self, job: JobId, tried: &Tried) {
+    /// Remembers the latest of the attempts that were lost in an earlier life, or were told to end.
+    pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
         let own = |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
         let live = |id: &AttemptId| self.live.iter().any(|copy| copy.attempt.number == id.number);
-        let mut lost: Vec<_> = tried.lost.iter().filter(|(id, ..)| own(id) && !live(id)).copied().collect();
-        lost.sort_unstable();
-        lost.dedup_by_key(|(id, ..)| id.number);
-        let beyond = lost.len().saturating_sub(REMEMBERED);
-        self.ended = lost
-            .split_off(beyond)
-            .into_iter()
-            .map(|(attempt, host, charged)| EndedCopy { attempt, host, delivered: false, charged, returned: false })
-            .collect();
+        let copy =
+            |(attempt, host), charged, returned| EndedCopy { attempt, host, delivered: false, charged, returned };
+        let lost = tried.lost.iter().map(|(id, host, charged)| copy((*id, *host), *charged, false));
+        let ended = lost.chain(tried.ended.iter().map(|ended| copy(*ended, false, true)));
+        let mut ended: Vec<EndedCopy> = ended.filter(|ended| own(&ended.attempt) && !live(&ended.attempt)).collect();
+        ended.sort_unstable_by_key(|ended| (ended.attempt, ended.host, ended.charged, ended.returned));
+        ended.dedup_by_key(|ended| ended.attempt.number);
+        self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
 
     /// Takes a live attempt off and remembers it; says whether it was the primary one.

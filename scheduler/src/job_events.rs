@@ -129,7 +129,7 @@ impl Scheduler {
             self.reindex(host_id);
             self.watch(host_id);
         }
-        record.remember_lost(id, tried);
+        record.remember_ended(id, tried);
         if job.policy.limits.learns() {
             let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
             let outlived = tried.outlived.iter().filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));

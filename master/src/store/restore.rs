@@ -125,6 +125,7 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 losses: 0,
                 live: Vec::new(),
                 lost: Vec::new(),
+                ended: Vec::new(),
                 outlived: Vec::new(),
             });
         }
@@ -140,7 +141,11 @@ fn progress(db: &Connection, job: JobId) -> Result<Progress, StoreError> {
                 tried.losses += u32::from(executed);
                 tried.lost.push((id, host, executed));
             }
-            "killed" if row.get::<_, i64>(8)? > 0 => tried.outlived.push((host, Span(row.get::<_, i64>(8)? as u64))),
+            "killed" => {
+                let ran = row.get::<_, i64>(8)?;
+                tried.outlived.extend((ran > 0).then_some((host, Span(ran as u64))));
+                tried.ended.extend(charged.then_some((id, host)));
+            }
             "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}
         }

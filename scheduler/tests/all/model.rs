@@ -688,6 +688,7 @@ impl Model {
                     live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
                     // The model takes none of them back.
                     lost: Vec::new(),
+                    ended: Vec::new(),
                     outlived: Vec::new(),
                 }
             };

@@ -566,6 +566,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         losses: 0,
         live: vec![(attempt(index, 1), HostId(index + 1), true)],
         lost: Vec::new(),
+        ended: Vec::new(),
         outlived: Vec::new(),
     };
     let rules = Rules { policy: "AVG".into(), ..Rules::default() };
