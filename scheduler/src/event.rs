@@ -1,7 +1,7 @@
 //! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
 
 use common::attempt::{Held, Outcome};
-use common::host::{Offers, OwnerState, Status};
+use common::host::{Loan, Offers, OwnerState, Status};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
@@ -204,6 +204,13 @@ pub enum Event {
         user: String,
         /// Whether nothing more fits.
         full: bool,
+    },
+    /// For how long the host's owner lends it from now on, by the hours that are set there.
+    HostLent {
+        /// Which host.
+        host: HostId,
+        /// How long; none where no end is known.
+        loan: Option<Loan>,
     },
 }
 
