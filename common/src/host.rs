@@ -165,6 +165,17 @@ pub struct Status {
     pub owner_for: Span,
 }
 
+/// How long a host is lent, by its owner's hours: what runs there when they end is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loan {
+    /// In how long that is.
+    pub left: Span,
+    /// In how long from now it is lent again.
+    pub again: Span,
+    /// How long the longest such time of the week is.
+    pub longest: Span,
+}
+
 impl From<OwnerState> for Status {
     /// A host that came up just now, with its whole processor.
     fn from(owner: OwnerState) -> Self {

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::core::{Answer, Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::Laws;
+pub use crate::store::Logs;
 use crate::store::{Reader, Redeemed, Standing, StoreError, Writer};
 use crate::{Config, MasterError};
 
@@ -102,7 +103,7 @@ pub struct ResultRecord {
 }
 
 impl Engine {
-    /// A master on the store in `dir`, started at `now`.
+    /// A master on the store in `dir`, of which the log lies in `logs`, started at `now`.
     ///
     /// # Errors
     /// If the store does not open.
@@ -110,13 +111,13 @@ impl Engine {
         dir: &Path,
         now: Time,
         config: &Config,
-        contents: Arc<dyn Contents>,
+        (contents, logs): (Arc<dyn Contents>, &dyn Logs),
         laws: Laws,
     ) -> Result<Self, MasterError> {
         // Nobody compares here beside the core: jobs of quorums compare their results byte by byte.
         let (compare, _) = unbounded_channel();
         let around = Around { blobs: Box::new(contents.clone()), room: None, compare };
-        let core = Core::begin(now, Writer::open(dir)?, config, around, laws)?;
+        let core = Core::begin(now, Writer::open_beside(dir, logs)?, config, around, laws)?;
         let ((tell, told), reader) = (unbounded_channel(), Reader::new(dir));
         let heartbeat = config.heartbeat.span();
         Ok(Self { core, laws, contents, heartbeat, reader, outboxes: BTreeMap::new(), tell, told })

@@ -139,9 +139,9 @@ impl<'a> Starter<'a> {
     /// Hosts on which attempts of this job should end within `within_s`, with when, where a next task would be done by
     /// `end_s`.
     fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
-        let (id, needs, start_cost) = (job.rank.job, job.rules.needs, self.settings.start_cost);
+        let (id, scene, start_cost) = (job.rank.job, self.scene(job), self.settings.start_cost);
         let mut soon = Vec::new();
-        for host in self.hosts.table.values().filter(|host| host.takes_work() && needs.missing(host.offers).is_none()) {
+        for host in self.hosts.table.values().filter(|host| host.takes_work() && scene.does(host.id)) {
             for (_, load) in host.books.iter().filter(|(attempt, _)| attempt.task.job == id) {
                 let free_s = self.foresight.left_s(host, load, work_s, start_cost, self.now);
                 if free_s <= within_s && free_s + self.foresight.task_s(host, work_s, 1.0, start_cost) <= end_s {

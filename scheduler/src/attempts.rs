@@ -158,6 +158,7 @@ impl Scheduler {
     pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
         self.keep_saved(host, attempt, &load);
+        self.note_outlived(host, attempt, &load);
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.at_mut(&host) {
             host.lost += 1;
@@ -175,6 +176,14 @@ impl Scheduler {
         let saved = self.foresight.saved(host, load, job, &self.settings, self.now);
         if let Some(record) = job.records.at_mut(&attempt.task.index) {
             record.saved = record.saved.max(saved);
+        }
+    }
+
+    /// A task takes longer than its lost attempt had run when its host last spoke of it.
+    fn note_outlived(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+        let speed = self.hosts.table.get(&host).map_or(0.0, |host| host.speed.factor());
+        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job) {
+            job.outlived(attempt.task.index, load.ran.secs() * speed);
         }
     }
 

@@ -11,16 +11,29 @@ use common::host::Offers;
 use common::job::Needs;
 use common::{HostId, Span, Time};
 
+use crate::lent::Lent;
+
 /// Slots and when they are free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
-    /// Slots of one rate on hosts that offer the same.
+    /// Slots of one rate on hosts that offer the same until the same time.
     lanes: Vec<Lane>,
-    by_kind: BTreeMap<(u64, u8, bool), usize>,
+    by_kind: BTreeMap<(u64, u8, bool, Option<Lent>), usize>,
     /// Each slot's host, and whether it is free now and nothing has been put there.
     slots: Vec<(HostId, bool)>,
     /// How many are.
     pub(crate) idle: usize,
+}
+
+/// A host's slots, as far as they are alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slots {
+    pub(crate) host: HostId,
+    pub(crate) offers: Offers,
+    /// Work per second, in seconds on a host of speed 1.
+    pub(crate) rate: f64,
+    /// Until when they are there, where that is known.
+    pub(crate) lent: Option<Lent>,
 }
 
 #[derive(Debug, Clone)]
@@ -28,6 +41,7 @@ struct Lane {
     /// Work per second, in seconds on a host of speed 1.
     rate: f64,
     offers: Offers,
+    lent: Option<Lent>,
     free: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
@@ -43,11 +57,12 @@ pub(crate) struct Entry {
 
 impl Calendar {
     /// Adds a slot; `idle` says that nothing runs there.
-    pub(crate) fn add(&mut self, (host, offers): (HostId, Offers), rate: f64, free: Time, idle: bool) {
-        let kind = (rate.to_bits(), offers.confinement as u8, offers.network);
+    pub(crate) fn add(&mut self, slots: &Slots, free: Time, idle: bool) {
+        let Slots { host, offers, rate, lent } = *slots;
+        let kind = (rate.to_bits(), offers.confinement as u8, offers.network, lent);
         let lanes = &mut self.lanes;
         let at = *self.by_kind.entry(kind).or_insert_with(|| {
-            lanes.push(Lane { rate, offers, free: BinaryHeap::new() });
+            lanes.push(Lane { rate, offers, lent, free: BinaryHeap::new() });
             lanes.len() - 1
         });
         self.lanes[at].free.push(Reverse((free, self.slots.len() as u32)));
@@ -60,8 +75,11 @@ impl Calendar {
         let mut best: Option<(Time, u32, usize, Time)> = None;
         for (at, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| needs.missing(lane.offers).is_none()) {
             let Some(Reverse((free, slot))) = lane.free.peek().copied() else { continue };
-            let finish = free + duration(work, start_cost, lane.rate);
-            if best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other)) {
+            let takes = duration(work, start_cost, lane.rate);
+            let finish = free + takes;
+            // What is too long for every loan gains nothing by waiting for the next one.
+            let in_time = lane.lent.is_none_or(|lent| finish <= lent.until || takes > lent.longest);
+            if in_time && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other)) {
                 best = Some((finish, slot, at, free));
             }
         }
@@ -89,11 +107,15 @@ mod tests {
 
     const ANY: Needs = Needs { confinement: None, network: false };
 
-    fn calendar(slots: &[(u64, f64)]) -> Calendar {
+    fn alike(host: u32, rate: f64) -> Slots {
+        Slots { host: HostId(host), offers: Offers::default(), rate, lent: None }
+    }
+
+    fn calendar(free: &[(u64, f64)]) -> Calendar {
         let mut calendar = Calendar::default();
-        for (host, (free_s, rate)) in (1..).zip(slots) {
+        for (host, (free_s, rate)) in (1..).zip(free) {
             let free = Time(Span::from_secs(*free_s).0);
-            calendar.add((HostId(host), Offers::default()), *rate, free, *free_s == 0);
+            calendar.add(&alike(host, *rate), free, *free_s == 0);
         }
         calendar
     }
@@ -122,9 +144,24 @@ mod tests {
     fn what_no_host_offers_is_nowhere() {
         let mut calendar = Calendar::default();
         let offers = Offers { network: false, ..Offers::default() };
-        calendar.add((HostId(1), offers), 1.0, Time(0), true);
+        calendar.add(&Slots { offers, ..alike(1, 1.0) }, Time(0), true);
         assert_eq!(calendar.stack(Span(1), Span::ZERO, Needs { network: true, ..ANY }), None);
         assert!(calendar.stack(Span(1), Span::ZERO, ANY).is_some());
+    }
+
+    #[test]
+    fn a_slot_gets_nothing_that_would_not_be_done_before_its_loan_ends_unless_that_is_too_long_for_each() {
+        let at = |secs: u64| Time(Span::from_secs(secs).0);
+        let lent = Some(Lent { until: at(30), again: at(80), longest: Span::from_secs(40) });
+        let mut two = calendar(&[(50, 1.0)]);
+        two.add(&Slots { lent, ..alike(2, 1.0) }, at(0), true);
+        assert_eq!(stack(&mut two, 20), (2, 0.0, 20.0));
+        assert_eq!(stack(&mut two, 11), (1, 50.0, 61.0), "ten seconds are left on the other one");
+        assert_eq!(stack(&mut two, 10), (2, 20.0, 30.0));
+        let mut one = Calendar::default();
+        one.add(&Slots { lent, ..alike(1, 1.0) }, at(0), true);
+        assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, ANY), None);
+        assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
     }
 
     proptest! {
@@ -138,7 +175,7 @@ mod tests {
                 slots.iter().map(|(free_s, rate)| (Time(free_s * 1_000_000), f64::from(*rate))).collect();
             let mut calendar = Calendar::default();
             for (host, (free, rate)) in (0..).zip(&free) {
-                calendar.add((HostId(host), Offers::default()), *rate, *free, *free == Time(0));
+                calendar.add(&alike(host, *rate), *free, *free == Time(0));
             }
             for work_s in works {
                 let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, ANY).expect("there are hosts");

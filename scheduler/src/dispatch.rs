@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::{HostId, Incarnation, JobId, Time};
+use common::{HostId, Incarnation, JobId, Span, Time};
 
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::foresight::Foresight;
 use crate::host::{Host, Hosts, Load};
-use crate::job::Job;
+use crate::job::{Job, Jobs};
 use crate::policy::ordering::Rank;
 use crate::policy::placement::{Placement, Scene};
 use crate::policy::replication::{Class, Replicated, Replication};
@@ -29,6 +29,7 @@ impl Scheduler {
         self.place_promised(fx);
         self.place_waiting(fx);
         self.make_room(fx);
+        self.fill_gaps(fx);
         self.place_copies(fx);
         if let Some(host) = delivered {
             self.prefetch(host, fx);
@@ -37,6 +38,7 @@ impl Scheduler {
 
     /// Promised tasks where and when the calendar has them.
     fn place_promised(&mut self, fx: &mut Vec<Effect>) {
+        self.clear_for_promised(fx);
         if self.hosts.index.ready.is_empty() || !self.jobs.lines.waiting.first().is_some_and(|rank| rank.promised()) {
             return;
         }
@@ -54,7 +56,8 @@ impl Scheduler {
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let (mut last, mut passing, mut thawed) = (None, 0, false);
         self.thaw(false, fx);
-        while (!self.hosts.index.ready.is_empty() || !self.jobs.kept.is_empty() && passing < PASSING)
+        let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
+        while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
             && let Some(rank) = after(&self.jobs.lines.waiting, last)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
@@ -121,7 +124,8 @@ impl Scheduler {
         }
         let needs = job.rules.needs;
         // A host at which a rank waits for others is not to be busy when these are ready.
-        let takes = |host: &Host| host.takes_work() && host.reserved == 0 && needs.missing(host.offers).is_none();
+        let wanted = |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
+        let takes = |host: &Host| host.takes_work() && !wanted(host) && needs.missing(host.offers).is_none();
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
         let slots = u64::from(host.usable_slots());
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
@@ -176,6 +180,8 @@ pub(crate) struct Starter<'a> {
     pub(crate) foresight: &'a Foresight,
     pub(crate) now: Time,
     pub(crate) incarnation: Incarnation,
+    /// The longest that what it starts may run, whatever the policy says.
+    pub(crate) most: Option<Span>,
 }
 
 impl<'a> Starter<'a> {
@@ -186,7 +192,7 @@ impl<'a> Starter<'a> {
         now: Time,
         incarnation: Incarnation,
     ) -> Self {
-        Self { hosts, settings, foresight, now, incarnation }
+        Self { hosts, settings, foresight, now, incarnation, most: None }
     }
 
     pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
@@ -230,7 +236,12 @@ impl<'a> Starter<'a> {
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
-                let Some((index, why)) = job.pop_waiting() else { return };
+                let better = self.hosts.table.get(&host).and_then(|host| job.makes_the_most_of(host, self.now));
+                let next = match better {
+                    Some(index) => job.take_waiting(index).map(|why| (index, why)),
+                    None => job.pop_waiting(),
+                };
+                let Some((index, why)) = next else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
                 if spare {
                     job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
@@ -354,7 +365,7 @@ impl<'a> Starter<'a> {
         job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
         let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
         job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
-        let limit = job.limit(index, host.speed);
+        let limit = job.limit(index, host).into_iter().chain(self.most).min();
         // Of tasks that are known to be short nothing would be heard before they are over.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);

@@ -250,6 +250,19 @@ pub enum StartReason {
     AnotherResult(u32),
     /// A copy of a live attempt (of this number).
     Duplicate(u32, CopyReason),
+    /// It may not be done before its host's time is over, but is expected to make the most of that time.
+    Gap(Gap),
+}
+
+/// Time on a host that is over before an attempt has to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// In how long it should be over.
+    pub left: Span,
+    /// How probable it is that the attempt is done by then, in per cent; none where it keeps its state and loses nothing.
+    pub done: Option<u8>,
+    /// For which job of several ranks the host is kept; none where its owner lends it for no longer.
+    pub kept_for: Option<JobId>,
 }
 
 /// Why a task is copied while an attempt of it lives.
@@ -389,6 +402,23 @@ impl fmt::Display for StartReason {
             StartReason::AnotherResult(1) => write!(f, "another result, since one alone is not believed"),
             StartReason::AnotherResult(n) => write!(f, "another result, since too few of {n} agree"),
             StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),
+            StartReason::Gap(gap) => gap.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Gap { left, done, kept_for } = self;
+        match kept_for {
+            None => write!(f, "makes the most of the {left} for which the owner's hours still lend the host")?,
+            Some(job) => {
+                write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?;
+            }
+        }
+        match done {
+            Some(done) => write!(f, "; done by then with {done} %, else tried again"),
+            None => write!(f, "; its state is kept"),
         }
     }
 }

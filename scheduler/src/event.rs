@@ -1,7 +1,7 @@
 //! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
 
 use common::attempt::{Held, Outcome};
-use common::host::{Offers, OwnerState, Status};
+use common::host::{Loan, Offers, OwnerState, Status};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, Speed, Time};
 use serde::{Deserialize, Serialize};
@@ -205,6 +205,13 @@ pub enum Event {
         /// Whether nothing more fits.
         full: bool,
     },
+    /// For how long the host's owner lends it from now on, by the hours that are set there.
+    HostLent {
+        /// Which host.
+        host: HostId,
+        /// How long; none where no end is known.
+        loan: Option<Loan>,
+    },
 }
 
 /// What of a job concerns the scheduler.
@@ -285,9 +292,9 @@ pub struct Tried {
     /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
     /// counts, should its host come back with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
-    /// Attempts that were ended through no fault of theirs before they delivered anything, as those that made room: none is to
-    /// go on, but a result that one had by then still counts.
-    pub given_up: Vec<(AttemptId, HostId)>,
+    /// Attempts that were to end for another reason, each with its host, which may not have heard of it: it is not to go on with
+    /// them. A result of one still counts, should it have come that far.
+    pub ended: Vec<(AttemptId, HostId)>,
     /// How long attempts had run, and where, when they were killed through no fault of the task: it takes longer.
     pub outlived: Vec<(HostId, Span)>,
 }

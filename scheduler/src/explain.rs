@@ -9,6 +9,7 @@ use common::{HostId, IdSet, JobId, Span};
 use crate::holdout::WidthOffer;
 use crate::host::{Host, Presence};
 use crate::job::Job;
+use crate::lent::TooLong;
 use crate::scheduler::Scheduler;
 use crate::views::waiting;
 
@@ -152,6 +153,7 @@ impl Scheduler {
             }
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
+            ("ready", _) if let Some(why) = self.why_too_short(host, job) => format!("ready: {why}"),
             ("ready", _) => {
                 let scene = job.scene(self.now, &self.settings, &self.hosts);
                 match job.policy.placement.objection(&scene, &job.plan, host) {
@@ -163,6 +165,14 @@ impl Scheduler {
             (kind, Some(reason)) => format!("{kind}: {reason}"),
             (kind, None) => kind.to_owned(),
         }
+    }
+}
+
+impl Scheduler {
+    /// Why a ready host is not there for long enough.
+    fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
+        let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;
+        Some(format!("its owner's hours lend it for {left} only, and a task should take {takes}"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! For how many hosts does a job of several ranks hold out, what would it be on others, and when is it done? The policy's answer
 //! on width, asked with the hosts as they are. What is not here: who then gets them (`together`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::Needs;
 use common::{HostId, JobId, Ranks, Span, Time};
@@ -253,9 +253,10 @@ impl Scheduler {
         let laws = Laws::of(self);
         let seats = self.seats();
         let fits = |host: &&Host| needs.missing(host.offers).is_none() && host.offers.together;
+        let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
         let (mut free, mut gangs, mut busy) = (0, BTreeMap::<JobId, u32>::new(), Vec::new());
         for host in self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run()).filter(fits) {
-            if host.free_slots() > 0 || also.contains(&host.id) {
+            if host.free_slots() > 0 || also.contains(&host.id) || filled.contains(&host.id) {
                 free += 1;
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;

@@ -14,6 +14,7 @@ use crate::dense::Dense;
 use crate::effect::{CopyReason, Effect};
 use crate::experience::{Habit, Temper, TrackRecord};
 use crate::fleet::Fleet;
+use crate::lent::Lent;
 use crate::policy::placement::ReadyHosts;
 use crate::reservation::Windows;
 use crate::standing::Standing;
@@ -77,6 +78,8 @@ pub(crate) struct Host {
     pub(crate) record: Option<TrackRecord>,
     /// How long its idle windows last, where that is known.
     pub(crate) windows: Option<Box<Windows>>,
+    /// Until when its owner lends it, where that is known.
+    pub(crate) lent: Option<Lent>,
     /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
@@ -170,6 +173,7 @@ impl Host {
             offers: Offers::default(),
             record: None,
             windows: None,
+            lent: None,
             habit: Habit::default(),
             temper: Temper::COMMON,
             owner: OwnerState::Away,
@@ -326,6 +330,8 @@ pub(crate) struct Index {
     usable_speed: u128,
     /// How many hosts of each speed take work. Kept from when it is first asked for.
     usable_speeds: OnceCell<BTreeMap<Speed, u32>>,
+    /// Hosts that are lent for a time.
+    pub(crate) lent: BTreeSet<HostId>,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
     /// Hosts whose state may have changed in this step.

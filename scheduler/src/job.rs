@@ -15,7 +15,7 @@ use crate::experience::Stage;
 use crate::few::Few;
 use crate::gang::Gang;
 use crate::gathered::Gathered;
-use crate::host::Hosts;
+use crate::host::{Host, Hosts};
 use crate::lessons::Lessons;
 use crate::pace::Pace;
 use crate::plan::Plan;
@@ -69,6 +69,8 @@ pub(crate) struct Job {
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
+    /// What tasks of the same user and program took before, on average, in seconds on a host of speed 1, where enough is known.
+    pub(crate) usual_s: Option<f64>,
     /// What its runs, or those before it, teach about limits.
     pub(crate) lessons: Lessons,
     /// What was said of how long its tasks take.
@@ -149,19 +151,18 @@ impl Record {
         Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
     }
 
-    /// Remembers the latest of the attempts that were lost in an earlier life.
-    pub(crate) fn remember_lost(&mut self, job: JobId, tried: &Tried) {
+    /// Remembers the latest of the attempts that were lost in an earlier life, or were told to end.
+    pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
         let own = |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
         let live = |id: &AttemptId| self.live.iter().any(|copy| copy.attempt.number == id.number);
-        let lost = tried.lost.iter().map(|(id, host, charged)| (*id, *host, *charged, false));
-        let given_up = tried.given_up.iter().map(|(id, host)| (*id, *host, false, true));
-        let mut lost: Vec<_> = lost.chain(given_up).filter(|(id, ..)| own(id) && !live(id)).collect();
-        lost.sort_unstable();
-        lost.dedup_by_key(|(id, ..)| id.number);
-        let beyond = lost.len().saturating_sub(REMEMBERED);
-        let ended =
-            |(attempt, host, charged, returned)| EndedCopy { attempt, host, delivered: false, charged, returned };
-        self.ended = lost.split_off(beyond).into_iter().map(ended).collect();
+        let copy =
+            |(attempt, host), charged, returned| EndedCopy { attempt, host, delivered: false, charged, returned };
+        let lost = tried.lost.iter().map(|(id, host, charged)| copy((*id, *host), *charged, false));
+        let ended = lost.chain(tried.ended.iter().map(|ended| copy(*ended, false, true)));
+        let mut ended: Vec<EndedCopy> = ended.filter(|ended| own(&ended.attempt) && !live(&ended.attempt)).collect();
+        ended.sort_unstable_by_key(|ended| (ended.attempt, ended.host, ended.charged, ended.returned));
+        ended.dedup_by_key(|ended| ended.attempt.number);
+        self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
 
     /// Takes a live attempt off and remembers it; says whether it was the primary one.
@@ -210,6 +211,7 @@ impl Job {
             attempts: 0,
             duplicates: 0,
             pace: Pace::default(),
+            usual_s: None,
             lessons: Lessons::default(),
             stack: Stack::default(),
             promise: None,
@@ -222,17 +224,22 @@ impl Job {
         }
     }
 
-    /// The longest that a new attempt at this task may run on a host of this speed.
-    pub(crate) fn limit(&self, index: u32, speed: Speed) -> Option<Span> {
-        if matches!(self.policy.limits, Limits::Learned(_)) && !self.reserves() {
+    /// The longest that a new attempt at this task may run on this host.
+    pub(crate) fn limit(&self, index: u32, host: &Host) -> Option<Span> {
+        let reserves = match self.policy.limits {
+            Limits::Learned(_) => self.reserves(),
+            Limits::Windowed { killing } => killing && (host.windows.is_some() || host.lent.is_some()),
+            _ => true,
+        };
+        if !reserves {
             return self.rules.timeout;
         }
-        self.policy.limits.limit(&self.rules, &self.lessons, self.killed_s(index), speed)
+        self.policy.limits.limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
     }
 
-    /// Whether an attempt that was killed at this limit had it from the policy, and not from the job.
+    /// Whether an attempt that was killed at this limit had it from the scheduler, and not from the job.
     pub(crate) fn limited(&self, limit: Span) -> bool {
-        self.policy.limits.learns() && self.rules.timeout != Some(limit)
+        self.rules.timeout != Some(limit)
     }
 
     /// The work after which an attempt at this task was killed at a learned limit; 0 where none was.
@@ -253,12 +260,19 @@ impl Job {
     /// An attempt at its task took so long, or was killed then by a learned limit, where small work has this rate now.
     pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
         let (answer, index) = (self.policy.limits, attempt.task.index);
-        if !answer.learns() {
-            return;
+        if answer.learns() {
+            self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work()));
         }
-        self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work()));
         if let Some(record) = self.records.at_mut(&index).filter(|record| !run.done && run.time > record.killed_s) {
-            (record.killed_s, record.killed) = (run.time, attempt.number);
+            record.killed_s = run.time;
+            record.killed = if answer.learns() { attempt.number } else { record.killed };
+        }
+    }
+
+    /// An attempt at a task had done so much work, in seconds on a host of speed 1, when it had to make room: it takes longer.
+    pub(crate) fn outlived(&mut self, index: u32, work_s: f64) {
+        if let Some(record) = self.records.at_mut(&index).filter(|_| !self.rules.checkpoint) {
+            record.killed_s = record.killed_s.max(work_s);
         }
     }
 
@@ -587,6 +601,8 @@ pub(crate) struct Jobs {
     pub(crate) gangs: BTreeSet<JobId>,
     /// Hosts of which a slot is kept for those of them that hold out; as often as slots are.
     pub(crate) kept: Vec<HostId>,
+    /// Attempts on such hosts, which make room when the slot is needed.
+    pub(crate) fillers: BTreeMap<AttemptId, HostId>,
 }
 
 /// The jobs that want slots, in the order in which they get them.

@@ -52,11 +52,12 @@ impl Scheduler {
         let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
         let lessons = self.past_lessons(&bag, policy.limits);
         let gang = bag.ranks.map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
+        let usual_s = self.usual_work_s(&bag.terms.estimator);
         let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
         let ids = bag.tasks.clone();
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
-        (job.stack, job.promise, job.lessons) = (stack, promise, lessons);
+        (job.stack, job.promise, job.lessons, job.usual_s) = (stack, promise, lessons, usual_s);
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;
         job
@@ -130,7 +131,7 @@ impl Scheduler {
             self.reindex(host_id);
             self.watch(host_id);
         }
-        record.remember_lost(id, tried);
+        record.remember_ended(id, tried);
         if job.policy.limits.learns() {
             let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
             let outlived = tried.outlived.iter().filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));

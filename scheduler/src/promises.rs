@@ -10,13 +10,14 @@ use std::collections::BTreeSet;
 use common::job::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 
-use crate::calendar::{Calendar, Entry, duration};
+use crate::calendar::{Calendar, Entry, Slots, duration};
 use crate::effect::{Offer, Refused};
 use crate::estimates::Source;
 use crate::event::Bag;
 use crate::experience::Stage;
 use crate::host::{Host, Load};
 use crate::job::Job;
+use crate::lent::Lent;
 use crate::lessons::Lessons;
 use crate::policy::Policy;
 use crate::policy::admission::{Reckoning, Stacking};
@@ -187,7 +188,7 @@ impl Scheduler {
         let first = self.jobs.lines.waiting.first().filter(|rank| rank.promised());
         let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
         let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
-        if !reckoning.inflated && self.hosts.alike() {
+        if !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty() {
             return self.fill_windows(self.starts_on_equals());
         }
         let mut reckoner = self.reckoner(reckoning, self.now);
@@ -276,7 +277,8 @@ impl<'a> Reckoner<'a> {
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
-            let rate = self.rate(host);
+            let (rate, lent) = (self.rate(host), host.loan(self.now));
+            let alike = Slots { host: host.id, offers: host.offers, rate, lent };
             let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
             ends.sort_unstable();
@@ -291,7 +293,11 @@ impl<'a> Reckoner<'a> {
             }
             for slot in 0..slots {
                 let end = ends.get(slot).copied();
-                calendar.add((host.id, host.offers), rate, end.unwrap_or(self.now), end.is_none());
+                calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
+                if let Some(Lent { again, .. }) = lent {
+                    // When that next time ends is left open.
+                    calendar.add(&Slots { lent: None, ..alike }, end.map_or(again, |end| end.max(again)), false);
+                }
             }
         }
         calendar

@@ -13,7 +13,7 @@ mod sequence;
 mod windows;
 
 pub use adaptive::adaptive_time_optimal;
-pub use gain::{Candidate, Gap, fill, fill_while, gain, gain_while};
+pub use gain::{Candidate, Gap, Window, fill, fill_while, gain, gain_while};
 pub use grid::Grid;
 pub use law::{BadLaw, Family, Law, RunTimes};
 pub(crate) use learned::product_limit;

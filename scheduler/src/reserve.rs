@@ -3,12 +3,13 @@
 
 use common::{JobId, Span, Time};
 
+use crate::estimates::Estimator;
 use crate::event::Bag;
 use crate::job::Job;
-use crate::lessons::{LearnedLimits, Lessons};
+use crate::lessons::{FIRST_RUNS, LearnedLimits, Lessons};
 use crate::policy::Limits;
 use crate::policy::catalogue::policy;
-use crate::reservation::Sequence;
+use crate::reservation::{Learned, RunTimes, Sequence};
 use crate::scheduler::Scheduler;
 use crate::widths::of_ranks;
 
@@ -62,9 +63,15 @@ impl Scheduler {
         self.foresight.small.rate(self.hosts.index.usable_slots, self.now)
     }
 
+    /// What tasks of a user and program took on average, in seconds on a host of speed 1, where enough runs are known.
+    pub(crate) fn usual_work_s(&self, of: &Estimator) -> Option<f64> {
+        let runs = self.foresight.experience.runs.of(of);
+        Learned::observed(runs).filter(|_| runs.len() as u64 >= FIRST_RUNS).map(|law| law.mean())
+    }
+
     /// What past runs teach of a bag's tasks, where its policy wants to know.
     pub(crate) fn past_lessons(&self, bag: &Bag, limits: Limits) -> Lessons {
-        if !matches!(limits, Limits::Learned(_)) || bag.rules.checkpoint {
+        if !matches!(limits, Limits::Learned(_) | Limits::Windowed { .. }) || bag.rules.checkpoint {
             return Lessons::default();
         }
         // Of how many ranks it has, nothing is known yet where it can choose.

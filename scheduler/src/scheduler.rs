@@ -101,6 +101,7 @@ impl Scheduler {
             Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
             Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
             Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
+            Event::HostLent { host, loan } => self.on_host_lent(host, loan),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
             Event::ResultCompared { attempt, agrees } => self.on_result_compared(attempt, &agrees, fx),
             Event::Learned(experience) => self.on_learned(*experience),

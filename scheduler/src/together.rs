@@ -2,11 +2,12 @@
 //! other. They hold them until the last rank is done. A rank that lost its host gets another before anything else does; a
 //! job that lacks hosts which are not there gives all of them up. What is not here: how many hosts a job waits for (`holdout`).
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use common::attempt::Phase;
 use common::view::JobState;
-use common::{AttemptId, HostId, JobId, Span, Time};
+use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
 use crate::dispatch::Starter;
 use crate::effect::{Effect, EndReason};
@@ -28,6 +29,7 @@ const ROUNDING: Span = Span::from_millis(1);
 impl Scheduler {
     /// Looks after the jobs of several ranks before anything is given out: the earliest first.
     pub(crate) fn tend_gangs(&mut self, fx: &mut Vec<Effect>) {
+        self.tend_fillers();
         if self.jobs.gangs.is_empty() {
             return;
         }
@@ -137,8 +139,14 @@ impl Scheduler {
     /// The hosts that the job could have at once, the fastest first.
     pub(crate) fn free_for(&self, id: JobId) -> Vec<HostId> {
         let Some(job) = self.jobs.table.get(&id) else { return Vec::new() };
-        let ready = job.scene(self.now, &self.settings, &self.hosts).ready_by_speed().map(|(_, host)| host);
-        ready.filter(|id| self.starts_together(*id)).collect()
+        let scene = job.scene(self.now, &self.settings, &self.hosts);
+        let mut hosts: Vec<(Speed, HostId)> = scene.ready_by_speed().collect();
+        let ready: BTreeSet<HostId> = hosts.iter().map(|(_, host)| *host).collect();
+        let filled = self.filled(job.rank).into_iter().filter(|(_, id)| !ready.contains(id) && scene.does(*id));
+        hosts.extend(filled);
+        // Stable: of equals those first on which nothing has to make room.
+        hosts.sort_by_key(|(speed, _)| Reverse(*speed));
+        hosts.into_iter().map(|(_, host)| host).filter(|id| self.starts_together(*id)).collect()
     }
 
     /// Starts a rank on a host.
@@ -149,6 +157,10 @@ impl Scheduler {
             self.hosts.reserve(host, false, self.now);
         }
         gang.stirred = true;
+        if self.hosts.table.get(&host).is_some_and(|host| host.free_slots() == 0) {
+            self.oust(host, TaskId::new(id, index), fx);
+        }
+        let Some(job) = self.jobs.table.get_mut(&id) else { return };
         if let Some(why) = job.take_waiting(index) {
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
                 .start(job, index, host, why, fx);
@@ -289,9 +301,11 @@ impl Scheduler {
         if first {
             fx.extend(self.foretell(id, &holdout));
         }
-        for host in free.iter().take(holdout.hosts as usize) {
-            self.hosts.reserve(*host, true, self.now);
-            self.jobs.kept.push(*host);
+        for id in free.iter().take(holdout.hosts as usize) {
+            if self.hosts.table.get(id).is_some_and(|host| host.free_slots() > 0) {
+                self.hosts.reserve(*id, true, self.now);
+                self.jobs.kept.push(*id);
+            }
         }
     }
 

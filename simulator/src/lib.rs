@@ -1,6 +1,7 @@
 //! The simulated world around the scheduler: hosts, owners and availability, the experiments on them, the replay of
 //! recorded runs, and a batch machine for jobs of many processors. What is not here: any rule of scheduling.
 
+pub mod absences;
 pub mod availability;
 pub mod bags;
 pub mod batch;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::wire::worker::{RECORDS_SINCE, ToMaster, ToWorker};
+use common::wire::worker::{LENDS_SINCE, RECORDS_SINCE, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
@@ -129,10 +129,7 @@ pub async fn run(
     let room =
         Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
     facts.slots = config.owner.slots_idle(&room);
-    let disk = facts::disk_bytes(&dir);
-    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
-    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, facts.slots);
-    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join("attempts");
     let (level, most, network) = (force.level, force.most, force.network != Network::Never);
@@ -179,6 +176,7 @@ pub async fn run(
         look_at: Instant::now(),
         book,
         awaited: Awaited::NoMaster,
+        lent: Lent::NoMaster,
         origin: Instant::now(),
         left: None,
     };
@@ -186,6 +184,15 @@ pub async fn run(
     session.abort();
     drop(traces);
     result
+}
+
+/// Bounds what each task may take of the disk; says how much the cache may.
+fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
+    let disk = facts::disk_bytes(dir);
+    let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
+    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, slots);
+    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    cache_bytes
 }
 
 fn lock(dir: &Path) -> Result<File, WorkerError> {
@@ -214,6 +221,32 @@ enum Awaited {
     Nothing,
     /// That it has kept what it was sent.
     Kept,
+}
+
+/// What the master was told of how long the host is lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lent {
+    /// There is no master, or one that does not ask.
+    NoMaster,
+    /// Nothing yet.
+    Untold,
+    /// Until then; or that it has no end.
+    Told(Option<Time>),
+}
+
+/// Clocks are set by a little all the time: ends that are no farther apart are the same.
+const SAME_END: Span = Span::from_secs(30);
+
+impl Lent {
+    /// Whether the master is to hear of this end.
+    fn is_news(self, until: Option<Time>) -> bool {
+        match (self, until) {
+            (Lent::NoMaster, _) => false,
+            (Lent::Told(Some(told)), Some(until)) => until.since(told).max(told.since(until)) > SAME_END,
+            (Lent::Told(told), until) => told != until,
+            (Lent::Untold, _) => true,
+        }
+    }
 }
 
 /// An attempt that is being made.
@@ -246,6 +279,8 @@ struct Shell {
     book: Book,
     /// Whether the master can be told of that.
     awaited: Awaited,
+    /// What the master was told of how long the host is lent.
+    lent: Lent,
     origin: Instant,
     /// Since when nothing runs any more.
     left: Option<Instant>,
@@ -377,6 +412,8 @@ impl Shell {
     fn decide(&mut self, outputs: &mut Vec<Output>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
+        // What may start here is to be known before that anything may.
+        self.lend(now);
         if decision != self.engine.machine().decision() {
             tracing::info!(
                 ?decision,
@@ -384,6 +421,16 @@ impl Shell {
                 "the owner's policy"
             );
             self.happen(Event::Decided(decision), outputs);
+        }
+    }
+
+    /// Says for how long the host is lent, where that is not what was said before.
+    fn lend(&mut self, now: Time) {
+        let loan = self.policy.loan();
+        let until = loan.map(|loan| now + loan.left);
+        if self.lent.is_news(until) {
+            self.lent = Lent::Told(until);
+            self.say(ToMaster::Lent(loan));
         }
     }
 
@@ -413,7 +460,7 @@ impl Shell {
             Session::Down => {
                 self.turned = self.now();
                 self.uplink = None;
-                self.awaited = Awaited::NoMaster;
+                (self.awaited, self.lent) = (Awaited::NoMaster, Lent::NoMaster);
                 self.tell(Told::Down, outputs);
             }
             Session::Over(_) => {}
@@ -421,6 +468,9 @@ impl Shell {
     }
 
     fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<Output>) {
+        if matches!(&message, ToWorker::Welcome { version, .. } if *version >= LENDS_SINCE) {
+            self.lent = Lent::Untold;
+        }
         match &message {
             ToWorker::Welcome { version, .. } if *version >= RECORDS_SINCE => {
                 self.awaited = Awaited::Nothing;

@@ -8,7 +8,7 @@ use crate::attempt::{Completion, Held, Spent};
 use crate::availability::Stretch;
 use crate::checkpoint::{Checkpointing, Saving};
 use crate::content::BlobRef;
-use crate::host::{Confinement, HostFacts, OwnerState, Status};
+use crate::host::{Confinement, HostFacts, Loan, OwnerState, Status};
 use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
@@ -22,6 +22,8 @@ pub const TOGETHER_SINCE: u16 = 4;
 /// The version since which workers freeze attempts for others, save states before they end them, and say what attempts took
 /// that they gave back.
 pub const HOLDS_SINCE: u16 = 4;
+/// The version since which workers say for how long their owners' hours lend the host.
+pub const LENDS_SINCE: u16 = 4;
 /// The most stretches in a message.
 pub const MAX_STRETCHES: usize = 1_000;
 
@@ -85,6 +87,9 @@ pub enum ToMaster {
     Instance(Uuid),
     /// What an attempt took that was given back after it had been started. From version [`HOLDS_SINCE`] on.
     Spent(Spent),
+    /// For how long the owner's hours lend the host; none where they name no end. Comes after the welcome, and when that
+    /// end is another one; from version [`LENDS_SINCE`] on.
+    Lent(Option<Loan>),
 }
 
 /// A completion on its way.

@@ -3,7 +3,7 @@
 
 use common::HostId;
 use common::Span;
-use common::host::Status;
+use common::host::{Loan, Status};
 use common::wire::worker::ToMaster;
 use common::wire::{Refusal, RefusalCode, Versions};
 use link::Contents;
@@ -40,6 +40,15 @@ fn sound(status: Status) -> Status {
     Status { cpu, ..status }
 }
 
+/// No owner's hours say more than a week.
+const WEEK: Span = Span::from_secs(7 * 86_400);
+
+/// A loan whose times are what they can be.
+fn possible(loan: Loan) -> Loan {
+    let left = loan.left.min(WEEK);
+    Loan { left, again: loan.again.clamp(left, WEEK), longest: loan.longest.clamp(left, WEEK) }
+}
+
 /// Whether the content of all that a message delivers is here; the error names a completion that came without.
 pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Result<(), String> {
     let ToMaster::Delivered(deliveries) = message else { return Ok(()) };
@@ -73,6 +82,7 @@ impl Core {
             }
             ToMaster::Spent(_) => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
+            ToMaster::Lent(loan) => self.on_event(host, session, Event::HostLent { host, loan: loan.map(possible) }),
         }
     }
 }

@@ -23,9 +23,9 @@ impl Writer {
         let given = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
         let given = self.db().prepare_cached(given)?.exists((job.0, index, number, incarnation.0, host.0))?;
         let done = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND state = 'finished'";
-        let given_up = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
+        let ended = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
         let settled = self.db().prepare_cached(done)?.exists((job.0, index))?
-            || self.db().prepare_cached(given_up)?.exists((job.0, index))?;
+            || self.db().prepare_cached(ended)?.exists((job.0, index))?;
         Ok(given && !settled)
     }
 

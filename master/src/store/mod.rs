@@ -10,6 +10,7 @@ mod copies;
 mod foretold;
 mod kept;
 mod layouts;
+mod log;
 mod look;
 mod peers;
 mod promise;
@@ -40,6 +41,7 @@ pub(crate) use audit::Entry;
 pub(crate) use copies::TakenUp;
 pub(crate) use foretold::Foretold;
 pub(crate) use kept::{Removed, bytes_left};
+pub use log::Logs;
 pub(crate) use look::{Looked, look, named, open as open_to_look};
 pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use promise::Promised;
@@ -55,6 +57,11 @@ pub enum StoreError {
     /// SQLite says no.
     #[error("the store failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    /// What the log holds may not be on the disk, and cannot be brought there.
+    #[error(
+        "the store's log could not be written again: {0}. Nothing else was changed; see to the disk, then start the master again"
+    )]
+    Log(#[source] std::io::Error),
     /// The file was written by a newer program.
     #[error("the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again")]
     Newer {

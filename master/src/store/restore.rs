@@ -128,7 +128,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
                 losses: 0,
                 live: Vec::new(),
                 lost: Vec::new(),
-                given_up: Vec::new(),
+                ended: Vec::new(),
                 outlived: Vec::new(),
             });
         }
@@ -145,12 +145,9 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
                 tried.lost.push((id, host, executed));
             }
             "killed" => {
-                if charged {
-                    tried.given_up.push((id, host));
-                }
-                if let ran @ 1.. = row.get::<_, i64>(8)? {
-                    tried.outlived.push((host, Span(ran as u64)));
-                }
+                let ran = row.get::<_, i64>(8)?;
+                tried.outlived.extend((ran > 0).then_some((host, Span(ran as u64))));
+                tried.ended.extend(charged.then_some((id, host)));
             }
             "assigned" | "running" => tried.live.push((id, host, executed)),
             _ => {}

@@ -9,6 +9,7 @@ use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
+use super::log::{Files, Logs, write_again};
 use super::{AttemptResult, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
 /// The write-ahead log keeps at most so many bytes once they are no longer needed.
@@ -94,7 +95,13 @@ fn rewrite(db: &Connection) -> Result<(), StoreError> {
 impl Writer {
     /// Opens the store in `dir`, makes or upgrades its tables, and checks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        Self::open_beside(dir, &Files)
+    }
+
+    /// The same with the log elsewhere than in the file system.
+    pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         let path = dir.join("store.sqlite");
+        write_again(logs, &dir.join("store.sqlite-wal")).map_err(StoreError::Log)?;
         let mut db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
         let damaged = |what: String| StoreError::Damaged { path: path.clone(), what };
         let health: String =

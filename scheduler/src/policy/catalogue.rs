@@ -126,6 +126,22 @@ static CATALOGUE: &[Policy] = &[
         ..BASE
     },
     Policy {
+        name: "WINDOWS",
+        source: "deskgrid: speculative backfilling (Gainaru et al. 2019, section 4.3) of owners' absences as recorded",
+        summary: "PRI-CR; each host gets the waiting task that should make the most of the time for which it was recorded to \
+                  stay idle. For tasks that take very different times.",
+        placement: Placement::Windows,
+        replication: Replication::Rescue,
+        limits: Limits::Windowed { killing: false },
+        parameters: &[Parameter {
+            name: "limits",
+            default: "given",
+            meaning: "whether attempts run until the job's own timeout (`given`), or on hosts of which it is known when their \
+                      owners come back until limits that past runs of the same user and program teach (`learned`)",
+        }],
+        ..BASE
+    },
+    Policy {
         name: PROMISING_POLICY,
         source: "deskgrid: the calendar of Wozniak et al. with corrected estimates",
         summary: "Deadlines are promised by estimates corrected by how good each user's were, hosts and owners as they \

@@ -25,6 +25,12 @@ pub enum Limits {
     /// The same; and attempts of promised jobs get limits from the sequence that costs the least for what past runs of the
     /// same user and program teach, at the present rate of small work. Who is killed at a limit has not failed.
     Learned(Policing),
+    /// The sequence that costs the least for what past runs of the same user and program, and the job's own, teach; only on
+    /// hosts of which it is known when their owners come back.
+    Windowed {
+        /// Whether they are limits, and not only known for the choice of tasks.
+        killing: bool,
+    },
 }
 
 /// Learned limits are no shorter than this: what is shorter is not worth a second start.
@@ -45,7 +51,7 @@ impl Limits {
 
     /// Whether limits come from what was learned.
     pub fn learns(self) -> bool {
-        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. } | Limits::Learned(_))
+        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. } | Limits::Learned(_) | Limits::Windowed { .. })
     }
 
     /// The rate of small work that it reckons with, where this is the present one.
@@ -53,7 +59,7 @@ impl Limits {
         match self {
             Limits::Adaptive { zeta } => zeta,
             Limits::Learned(_) => present,
-            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) => 0.0,
+            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) | Limits::Windowed { .. } => 0.0,
         }
     }
 
@@ -64,7 +70,9 @@ impl Limits {
 
     pub(crate) fn describe(self) -> &'static str {
         match self {
-            Limits::Fixed => "the job's timeout where it has one: killed then, and counted as failed",
+            Limits::Fixed | Limits::Windowed { killing: false } => {
+                "the job's timeout where it has one: killed then, and counted as failed"
+            }
             Limits::TimeOptimal => {
                 "the cheapest sequence for what five or more of the job's runs teach: killed then, and tried again with \
                  the next"
@@ -72,6 +80,10 @@ impl Limits {
             Limits::Adaptive { .. } => {
                 "the cheapest sequence where small work fills gaps, for what five or more of the job's runs teach: \
                  killed then, and tried again with the next"
+            }
+            Limits::Windowed { killing: true } => {
+                "the cheapest sequence for what five or more runs of the same user and program teach: killed then, and tried \
+                 again with the next; only on hosts of which it is known when their owners come back"
             }
             Limits::Policed(policing) => policing.describe(),
             Limits::Learned(_) => {

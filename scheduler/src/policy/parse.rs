@@ -87,6 +87,12 @@ impl Policy {
         if self.width != Width::Rigid {
             return self.set_width(name, value);
         }
+        if let ("limits", Placement::Windows) = (name, self.placement) {
+            let choices =
+                [("given", Limits::Windowed { killing: false }), ("learned", Limits::Windowed { killing: true })];
+            self.limits = one_of(value, &choices, "`given` or `learned`")?;
+            return Ok(());
+        }
         if name == "with" {
             return self.go_with(value);
         }

@@ -147,7 +147,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         losses: 0,
         live: Vec::new(),
         lost: Vec::new(),
-        given_up: vec![(attempt, host)],
+        ended: vec![(attempt, host)],
         outlived: Vec::new(),
     };
     let restored = || {

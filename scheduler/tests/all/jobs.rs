@@ -1,9 +1,10 @@
 //! Jobs: let in, settled, cancelled, retried, forgotten.
 
-use common::attempt::Outcome;
+use common::attempt::{Held, Outcome, Phase};
+use common::host::OwnerState;
 use common::job::Rules;
 use common::view::{JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId};
 use scheduler::effect::{CancelReason, EndReason, Refused, Settled, StartReason, Verdict};
 use scheduler::event::Bag;
 use scheduler::{Effect, Event};
@@ -220,8 +221,8 @@ fn a_job_comes_back_from_the_store_as_it_was() {
     assert!(matches!(w.job_state(job), JobState::Finished | JobState::Failed));
 }
 
-#[test]
-fn a_result_of_an_attempt_that_was_lost_before_a_restart_still_counts() {
+/// A job of one task, restored with an attempt on host 1 that was lost or told to end.
+fn restored(lost: bool) -> (World, AttemptId) {
     let mut w = World::new();
     let (task, host) = (TaskId::new(JobId(1), 1), HostId(1));
     let attempt = AttemptId { task, number: 1, incarnation: Incarnation(0) };
@@ -229,21 +230,50 @@ fn a_result_of_an_attempt_that_was_lost_before_a_restart_still_counts() {
         task: 1,
         attempts: 1,
         failures: 0,
-        losses: 1,
+        losses: u32::from(lost),
         live: Vec::new(),
-        lost: vec![(attempt, host, true)],
-        given_up: Vec::new(),
+        lost: lost.then_some((attempt, host, true)).into_iter().collect(),
+        ended: (!lost).then_some((attempt, host)).into_iter().collect(),
         outlived: Vec::new(),
     };
     let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
     let bag = Bag::new(IdSet::from_range(1, 1), Rules::default());
-    let mut effects = Vec::new();
-    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag, progress }, &mut effects);
+    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag, progress }, &mut Vec::new());
     assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);
-    let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(1));
-    w.scheduler.step(w.now, Event::AttemptEnded { host, attempt, outcome, ran }, &mut effects);
-    assert_eq!(verdict(&effects), Verdict::Taken);
-    assert_eq!(w.task_state(JobId(1), 1), TaskState::Finished);
+    (w, attempt)
+}
+
+#[test]
+fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_counts() {
+    for lost in [true, false] {
+        let (mut w, attempt) = restored(lost);
+        let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(1));
+        let mut effects = Vec::new();
+        w.scheduler.step(w.now, Event::AttemptEnded { host: HostId(1), attempt, outcome, ran }, &mut effects);
+        assert_eq!(verdict(&effects), Verdict::Taken);
+        assert_eq!(w.task_state(JobId(1), 1), TaskState::Finished);
+    }
+}
+
+#[test]
+fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told_to_end() {
+    for (lost, phase, goes_on) in [
+        (true, Phase::Running, true),
+        (false, Phase::Running, false),
+        // What it has a result of is to be delivered in any case.
+        (true, Phase::Ended, true),
+        (false, Phase::Ended, true),
+    ] {
+        let (mut w, attempt) = restored(lost);
+        let held = vec![Held { attempt, phase, ran: Span::from_secs(1), frozen_for: Span::ZERO, progress: None }];
+        let (host, status) = (HostId(1), OwnerState::Away.into());
+        let joined = Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held };
+        let mut effects = Vec::new();
+        w.scheduler.step(w.now, joined, &mut effects);
+        let abandoned =
+            effects.iter().any(|effect| matches!(effect, Effect::Abandon { attempts, .. } if attempts == &[attempt]));
+        assert_eq!(abandoned, !goes_on, "{lost} {phase:?}: {effects:?}");
+    }
 }
 
 #[test]
@@ -258,7 +288,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         losses: u32::MAX,
         live: vec![(attempt(u32::MAX), HostId(1), true), (attempt(7), HostId(1), true), (attempt(7), HostId(2), true)],
         lost: vec![(attempt(7), HostId(1), true), (attempt(6), HostId(1), true), (attempt(6), HostId(2), true)],
-        given_up: Vec::new(),
+        ended: vec![(attempt(6), HostId(1)), (attempt(7), HostId(1)), (attempt(5), HostId(1))],
         outlived: vec![(HostId(9), Span(u64::MAX))],
     };
     let progress = scheduler::event::Progress {

@@ -143,7 +143,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
         losses: 0,
         live: Vec::new(),
         lost: Vec::new(),
-        given_up: Vec::new(),
+        ended: Vec::new(),
         outlived: vec![(host, told[0])],
     };
     let progress = Box::new(Progress { tried: vec![tried], attempts: 1, ..Progress::default() });

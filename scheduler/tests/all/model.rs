@@ -28,6 +28,8 @@ pub(crate) struct Model {
     pub(crate) jobs: BTreeMap<JobId, ModelJob>,
     hosts: BTreeMap<HostId, ModelHost>,
     offers: BTreeMap<HostId, Offers>,
+    /// Hosts that are lent for a time: whether something starts there is a matter of that time.
+    lent: BTreeSet<HostId>,
     /// Every attempt ever started.
     pub(crate) attempts: BTreeMap<AttemptId, ModelAttempt>,
     /// Jobs that the restarted scheduler has not been told of yet.
@@ -166,7 +168,8 @@ impl ModelHost {
 impl Model {
     pub(crate) fn new(settings: Settings, incarnation: Incarnation) -> Self {
         let (jobs, to_restore, hosts, attempts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { settings, incarnation, jobs, hosts, offers: BTreeMap::new(), attempts, to_restore, now: Time(0) }
+        let (offers, lent) = (BTreeMap::new(), BTreeSet::new());
+        Self { settings, incarnation, jobs, hosts, offers, lent, attempts, to_restore, now: Time(0) }
     }
 
     /// Considers one step.
@@ -251,6 +254,10 @@ impl Model {
                 }
             }
             Event::HostOffers { host, offers } => drop(self.offers.insert(*host, *offers)),
+            Event::HostLent { host, loan } => {
+                self.lent.remove(host);
+                self.lent.extend(loan.map(|_| *host));
+            }
             Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
                 let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 (host.slots, host.owner) = (*slots as usize, *owner);
@@ -457,7 +464,8 @@ impl Model {
         assert!(job.open(index), "{attempt} is started, but its task is settled");
         let longest = job.rules.timeout.unwrap_or(Span(u64::MAX));
         // A learned limit may be beyond every time that there is.
-        let sooner = learns_limits(&job.rules.policy) && limit.is_some_and(|limit| limit <= longest);
+        let limited = learns_limits(&job.rules.policy) || matches!(why, StartReason::Gap(_));
+        let sooner = limited && limit.is_some_and(|limit| limit <= longest);
         assert!(limit == job.rules.timeout || sooner, "{attempt} may run for {limit:?}");
         assert_eq!(attempt.incarnation, self.incarnation);
         let highest = job.highest.insert(index, attempt.number).unwrap_or(0);
@@ -468,6 +476,7 @@ impl Model {
                 assert!((1..=highest).contains(n), "{attempt} follows attempt {n}");
                 assert!(live.is_empty(), "{attempt} is started beside {live:?}");
             }
+            StartReason::Gap(_) => assert!(live.is_empty(), "{attempt} is started beside {live:?}"),
             StartReason::AnotherResult(_) => panic!("no job here compares results"),
             StartReason::Duplicate(n, _) => {
                 assert!(live.iter().any(|live| live.number == *n), "{attempt} is a copy of a live attempt");
@@ -506,8 +515,7 @@ impl Model {
                 *job.losses.entry(index).or_default() += 1;
             }
             EndReason::Delivered(Outcome::Stopped) => {}
-            EndReason::Delivered(Outcome::TimedOut(limit))
-                if learns_limits(&job.rules.policy) && job.rules.timeout != Some(*limit) => {}
+            EndReason::Delivered(Outcome::TimedOut(limit)) if job.rules.timeout != Some(*limit) => {}
             EndReason::Policed { estimate, elapsed, .. } => {
                 assert!(elapsed > estimate, "{attempt} is within its estimate");
                 *job.failures.entry(index).or_default() += 1;
@@ -616,7 +624,8 @@ impl Model {
         assert_eq!(counts.total, waiting + counts.disclosed + running + suspended + counts.settled(), "sums");
         let offers = |host| self.offers.get(host).copied().unwrap_or_default();
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
-        let free = |id, host: &ModelHost| host.takes_work() && self.in_slots(id) < host.usable();
+        let stays = |id| !self.lent.contains(&id);
+        let free = |id, host: &ModelHost| host.takes_work() && stays(id) && self.in_slots(id) < host.usable();
         let idle = self.hosts.iter().find(|(id, host)| free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
@@ -679,7 +688,7 @@ impl Model {
                     live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
                     // The model takes none of them back.
                     lost: Vec::new(),
-                    given_up: Vec::new(),
+                    ended: Vec::new(),
                     outlived: Vec::new(),
                 }
             };

@@ -298,8 +298,8 @@ fn results_from_before_a_restart_are_compared_anew() {
     let quorum = Quorum { size: 2, adaptive: true, compare: Compare::Bytes };
     let rules = Rules { quorum, ..Rules::default() };
     let tried = |task, attempts| {
-        let (live, lost, given_up, outlived) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Tried { task, attempts, failures: 0, losses: 0, live, lost, given_up, outlived }
+        let (live, lost, outlived) = (Vec::new(), Vec::new(), Vec::new());
+        Tried { task, attempts, failures: 0, losses: 0, live, lost, ended: Vec::new(), outlived }
     };
     let progress = Progress {
         finished: IdSet::from_range(1, 1),

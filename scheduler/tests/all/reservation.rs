@@ -140,6 +140,68 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
     assert!((gain(gap, &failed) - exact).abs() < 1e-9);
 }
 
+/// G as the sum of which its integral is the limit.
+fn in_small_steps(gap: Gap, candidate: &Candidate<'_, Law>) -> f64 {
+    let Candidate { law, failed, processors } = candidate;
+    let (most, left) = (gap.length.min(law.support().1), 1.0 - law.cdf(*failed));
+    if *processors > gap.processors || most <= *failed || left <= 0.0 {
+        return 0.0;
+    }
+    let at = |step: u32| failed + (most - failed) * f64::from(step) / 5_000.0;
+    let part = |step| (at(step) + at(step + 1)) / 2.0 * (law.cdf(at(step + 1)) - law.cdf(at(step)));
+    processors / gap.processors * (0..5_000).map(part).sum::<f64>() / gap.length / left
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_gap_is_filled_with_the_largest_gain_that_there_is(
+        (length, processors) in (0.5..14.0_f64, 1_u8..12),
+        who in prop::collection::vec((0.0..8.0_f64, 0.5..6.0_f64, 0.0..10.0_f64, 1_u8..12, any::<bool>()), 1..6),
+    ) {
+        let law = |(low, width, _, _, even): &(f64, f64, f64, u8, bool)| -> Law {
+            let (high, mean) = (low + width, low + width / 3.0);
+            let text = if *even { format!("uniform:{low},{high}") } else { format!("truncnorm:{low},{high},{mean},1") };
+            text.parse().expect("a law")
+        };
+        let laws: Vec<Law> = who.iter().map(law).collect();
+        let gap = Gap { length, processors: f64::from(processors) };
+        let of = |(law, (_, _, failed, processors, _)): (_, &(f64, f64, f64, u8, bool))| {
+            Candidate { law, failed: *failed, processors: f64::from(*processors) }
+        };
+        let candidates: Vec<Candidate<'_, Law>> = laws.iter().zip(&who).map(of).collect();
+        let gains: Vec<f64> = candidates.iter().map(|candidate| in_small_steps(gap, candidate)).collect();
+        for (candidate, slowly) in candidates.iter().zip(&gains) {
+            prop_assert!((gain(gap, candidate) - slowly).abs() < 1e-3, "{} and {slowly}", gain(gap, candidate));
+        }
+        let most = gains.iter().copied().fold(0.0, f64::max);
+        match fill(gap, &candidates) {
+            Some((at, _)) => prop_assert!(gains[at] > most - 2e-3, "{} of {gains:?}", gains[at]),
+            None => prop_assert!(most < 1e-3, "nobody though {gains:?}"),
+        }
+    }
+
+    /// Each end that the window may have is a gap.
+    #[test]
+    fn a_window_is_worth_what_its_possible_gaps_are_by_their_mean_length(
+        ends in prop::collection::vec((1_u8..=16, 0.05..1.0_f64), 1..6),
+        (low, failed) in (0.0..12.0_f64, 0.0..15.0_f64),
+    ) {
+        let law: Law = format!("uniform:{low},16").parse().expect("a law");
+        let all: f64 = ends.iter().map(|(_, weight)| weight).sum();
+        let open = |time: f64| -> f64 {
+            ends.iter().filter(|(end, _)| time <= f64::from(*end)).map(|(_, weight)| weight / all).sum()
+        };
+        let candidate = Candidate { law: &law, failed, processors: 1.0 };
+        let use_of = |end: f64| gain(Gap { length: end, processors: 1.0 }, &candidate) * end;
+        let useful: f64 = ends.iter().map(|(end, weight)| weight * use_of(f64::from(*end))).sum();
+        let length: f64 = ends.iter().map(|(end, weight)| weight * f64::from(*end)).sum();
+        let found = gain_while(&open, 16.0, 1.0, &candidate);
+        prop_assert!((found - useful / length).abs() < 1e-9, "{found} and {}", useful / length);
+    }
+}
+
 /// The expected cost by its definition: the mean over all run times of what this one costs.
 fn by_definition(grid: &Grid, zeta: f64, points: &[usize]) -> f64 {
     let cost = |run: usize| {

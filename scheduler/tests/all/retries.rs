@@ -20,7 +20,7 @@ fn every_kind_of_failure_uses_up_a_retry() {
     ];
     for outcome in outcomes {
         let mut w = World::new();
-        let job = w.job(1).retries(1).submit();
+        let job = w.job(1).timeout(s(5)).retries(1).submit();
         let host = w.host(1).joins();
         let effects = w.ends(host, w.attempt_on(host), outcome.clone(), s(1));
         assert_eq!(starts(&effects)[0].2, StartReason::Retry(1), "{outcome}");

@@ -18,9 +18,9 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 use super::world::{s, starts};
 
 /// A scheduler with hosts that hold what they are given, and a look at everything that is promised to jobs of ranks.
-struct Office {
-    scheduler: Scheduler,
-    now: Time,
+pub(crate) struct Office {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) now: Time,
     jobs: u32,
     held: BTreeMap<HostId, BTreeMap<AttemptId, Phase>>,
     /// What stands still for others.
@@ -29,7 +29,7 @@ struct Office {
     /// How many ranks each job that has begun has.
     formed: BTreeMap<JobId, u32>,
     foretold: Vec<(JobId, u32, Span)>,
-    settled: BTreeMap<JobId, JobState>,
+    pub(crate) settled: BTreeMap<JobId, JobState>,
 }
 
 impl Office {
@@ -48,13 +48,13 @@ impl Office {
         }
     }
 
-    fn of(hosts: u32) -> Self {
+    pub(crate) fn of(hosts: u32) -> Self {
         let mut office = Self::new();
         (1..=hosts).for_each(|host| drop(office.joins(host)));
         office
     }
 
-    fn send(&mut self, event: Event) -> Vec<Effect> {
+    pub(crate) fn send(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.scheduler.step(self.now, event, &mut effects);
         for effect in &effects {
@@ -73,6 +73,9 @@ impl Office {
                 let phase = self.held.get_mut(host).and_then(|held| held.get_mut(attempt));
                 assert_eq!(phase.as_deref(), Some(&Phase::Ready), "{attempt} is told to begin and is ready");
                 phase.into_iter().for_each(|phase| *phase = Phase::Running);
+            }
+            Effect::Freeze { host, attempt, .. } => {
+                self.held.entry(*host).or_default().insert(*attempt, Phase::Held);
             }
             Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
                 self.held.get_mut(host).and_then(|held| held.remove(attempt));
@@ -112,7 +115,8 @@ impl Office {
         let mut places = BTreeSet::new();
         let mut live = BTreeSet::new();
         for (host, held) in &self.held {
-            assert!(held.len() as u32 <= self.slots[host], "{host} holds {held:?}");
+            let in_slots = held.values().filter(|phase| **phase != Phase::Held).count();
+            assert!(in_slots as u32 <= self.slots[host], "{host} holds {held:?}");
             for attempt in held.keys().filter(|attempt| self.formed.contains_key(&attempt.task.job)) {
                 assert!(places.insert((*host, attempt.task.job)), "two ranks of {} on {host}", attempt.task.job);
                 assert!(live.insert(attempt.task), "{} lives twice", attempt.task);
@@ -120,7 +124,7 @@ impl Office {
         }
     }
 
-    fn joins(&mut self, host: u32) -> Vec<Effect> {
+    pub(crate) fn joins(&mut self, host: u32) -> Vec<Effect> {
         self.joins_with(host, 1)
     }
 
@@ -144,7 +148,7 @@ impl Office {
         .collect()
     }
 
-    fn submit(&mut self, ranks: Ranks, policy: &str) -> JobId {
+    pub(crate) fn submit(&mut self, ranks: Ranks, policy: &str) -> JobId {
         self.submit_with(ranks, |rules| policy.clone_into(&mut rules.policy))
     }
 
@@ -157,7 +161,7 @@ impl Office {
         JobId(self.jobs)
     }
 
-    fn bag(&mut self, tasks: u32, change: impl FnOnce(&mut Rules)) -> JobId {
+    pub(crate) fn bag(&mut self, tasks: u32, change: impl FnOnce(&mut Rules)) -> JobId {
         self.jobs += 1;
         let mut rules = Rules { policy: "FCFS".into(), ..Rules::default() };
         change(&mut rules);
@@ -165,14 +169,24 @@ impl Office {
         JobId(self.jobs)
     }
 
+    /// A bag that is to be done in so many seconds.
+    pub(crate) fn promised(&mut self, tasks: u32, deadline_s: u64) -> JobId {
+        self.jobs += 1;
+        let rules = Rules { policy: "CALENDAR".into(), estimate: Some(s(1_000)), ..Rules::default() };
+        let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
+        bag.terms.deadline = Some(self.now + s(deadline_s));
+        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag });
+        JobId(self.jobs)
+    }
+
     /// Where the live attempts of a job are, by task.
-    fn places(&self, job: JobId) -> BTreeMap<u32, (HostId, AttemptId)> {
+    pub(crate) fn places(&self, job: JobId) -> BTreeMap<u32, (HostId, AttemptId)> {
         let live = self.scheduler.live_attempts(job);
         live.map(|live| (live.attempt.task.index, (live.host, live.attempt))).collect()
     }
 
     /// What a host holds of a job is in this phase now.
-    fn moves(&mut self, host: HostId, job: JobId, phase: Phase) -> Vec<Effect> {
+    pub(crate) fn moves(&mut self, host: HostId, job: JobId, phase: Phase) -> Vec<Effect> {
         for (attempt, there) in self.held.entry(host).or_default() {
             if attempt.task.job == job {
                 *there = phase;
@@ -199,7 +213,7 @@ impl Office {
         }
     }
 
-    fn pass(&mut self, span: Span) {
+    pub(crate) fn pass(&mut self, span: Span) {
         let end = self.now + span;
         while let Some(at) = self.scheduler.next_wakeup().filter(|at| *at <= end) {
             self.now = self.now.max(at);
@@ -209,7 +223,7 @@ impl Office {
     }
 
     /// All hosts but these are heard of.
-    fn beats_but(&mut self, silent: &[u32]) {
+    pub(crate) fn beats_but(&mut self, silent: &[u32]) {
         for host in self.slots.keys().copied().collect::<Vec<_>>() {
             if !silent.contains(&host.0) {
                 let held = self.list(host);
@@ -233,7 +247,7 @@ fn begun(effects: &[Effect]) -> Vec<AttemptId> {
     effects.iter().filter_map(begin).collect()
 }
 
-fn exactly(ranks: u32) -> Ranks {
+pub(crate) fn exactly(ranks: u32) -> Ranks {
     Ranks::new(ranks, Some(ranks))
 }
 
@@ -464,18 +478,18 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
         o.held.remove(&host);
         o.slots.remove(&host);
     }
-    let mut given_up = Vec::new();
+    let mut ended = Vec::new();
     for _ in 0..40 {
         o.now = o.now + s(60);
-        given_up.extend(o.send(Event::Tick));
+        ended.extend(o.send(Event::Tick));
         o.beats_but(&[gone[0].0, gone[1].0]);
     }
     let second_up = |effect: &Effect| match effect {
         Effect::Ended { why: EndReason::Disbanded, attempt, .. } => attempt.task.job == second,
         _ => false,
     };
-    let disbanded = given_up.iter().any(second_up);
-    assert!(disbanded, "{given_up:?}");
+    let disbanded = ended.iter().any(second_up);
+    assert!(disbanded, "{ended:?}");
     assert_eq!((o.places(first).len(), o.places(second).len()), (2, 0));
     o.all_ready(first);
     o.all_succeed(first);
@@ -601,7 +615,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         losses: 0,
         live: vec![(attempt(index, 1), HostId(index + 1), true)],
         lost: Vec::new(),
-        given_up: Vec::new(),
+        ended: Vec::new(),
         outlived: Vec::new(),
     };
     let rules = Rules { policy: "AVG".into(), ..Rules::default() };
@@ -637,7 +651,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         losses: 0,
         live: vec![(attempt, host, true)],
         lost: Vec::new(),
-        given_up: Vec::new(),
+        ended: Vec::new(),
         outlived: Vec::new(),
     };
     let rules = Rules { policy: "AVG".into(), ..Rules::default() };

@@ -2,6 +2,7 @@
 //! requests, in rounds on a machine of many processors, with and without backfilling; and what a few past runs teach. What
 //! is not here: the machine.
 
+mod absent;
 mod claims;
 mod figures;
 mod scenarios;

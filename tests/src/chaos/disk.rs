@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use super::chance::Chance;
 
@@ -113,6 +114,21 @@ pub(super) fn clear() {
 pub(super) fn with_path<T>(path: &str, act: impl FnOnce(&mut Disk, &str) -> T) -> Option<T> {
     let (disk, file) = path.strip_prefix(ROOT)?.split_once('/')?;
     Some(on(disk, |disk| act(disk, file)))
+}
+
+/// The master's log on the simulated disks.
+pub(super) struct Logs;
+
+impl master::engine::Logs for Logs {
+    fn read(&self, log: &Path) -> io::Result<Vec<u8>> {
+        let bytes = with_path(&log.to_string_lossy(), |disk, file| disk.bytes(file).map(<[u8]>::to_vec));
+        bytes.flatten().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn write(&self, log: &Path, bytes: &[u8]) -> io::Result<()> {
+        let write = |disk: &mut Disk, file: &str| disk.write(file, 0, bytes).and_then(|()| disk.sync(file));
+        with_path(&log.to_string_lossy(), write).unwrap_or(Err(Refused::Broken)).map_err(Refused::error)
+    }
 }
 
 impl Disk {

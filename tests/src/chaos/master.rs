@@ -120,7 +120,7 @@ impl World {
         }
         let (now, laws) = (self.master.clock(self.now), self.laws.master);
         let contents = Arc::new(self.master.contents.clone());
-        match Engine::open(Path::new("/chaos/master"), now, &self.master.config, contents, laws) {
+        match Engine::open(Path::new("/chaos/master"), now, &self.master.config, (contents, &disk::Logs), laws) {
             Ok(engine) => {
                 let incarnation = engine.incarnation();
                 self.story.tell(self.now, format_args!("master"), format_args!("starts, incarnation {incarnation}"));
@@ -470,5 +470,79 @@ impl World {
             Some(engine) => self.audit.look(engine, &self.master.contents, all),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use disk::Fault;
+
+    /// Starts a master on the disk `d`, and ends it; whether it did start.
+    fn start() -> bool {
+        let contents = Arc::new(Shelves::default());
+        let (dir, config) = (Path::new("/chaos/d"), Config::default());
+        let engine = Engine::open(dir, Time(TODAY), &config, (contents, &disk::Logs), ::master::Laws::KEPT);
+        let started = engine.is_ok();
+        drop(engine);
+        vfs::forget_memory("d");
+        started
+    }
+
+    fn store() -> Connection {
+        let db = Connection::open("/chaos/d/store.sqlite").unwrap();
+        db.pragma_update(None, "synchronous", "FULL").unwrap();
+        db
+    }
+
+    /// The process that has the store dies, and the power goes with it where there is a chance.
+    fn die(power: Option<&mut Chance>) {
+        vfs::forget_memory("d");
+        disk::on("d", |disk| {
+            disk.kill();
+            if let Some(chance) = power {
+                disk.lose_power(chance);
+            }
+            disk.revive();
+        });
+    }
+
+    /// Six rows in one transaction, on pages far from each other.
+    fn add(db: &Connection, n: i64) -> rusqlite::Result<()> {
+        let rows: String = (0..6)
+            .map(|row| format!("INSERT INTO t VALUES ({}, '{}');", (row * 17 + n) % 97, "x".repeat(1_900)))
+            .collect();
+        db.execute_batch(&format!("BEGIN; {rows} COMMIT;"))
+    }
+
+    #[test]
+    fn what_a_failed_sync_left_in_memory_harms_no_start_that_loses_power() {
+        vfs::install();
+        for (first, second) in (24..60).flat_map(|first| (3..9).map(move |second| (first, second))) {
+            disk::insert("d");
+            assert!(start());
+            let db = store();
+            db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").unwrap();
+            let mut kept = (0..8).map(|n| add(&db, n)).filter(Result::is_ok).count() as i64;
+            // What the log holds from here on are pages that it did not hold before.
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            disk::on("d", |disk| disk.light(first, Fault::Fails));
+            kept += (8..12).take_while(|n| add(&db, *n).is_ok()).count() as i64;
+            assert!(kept < 12, "nothing went wrong");
+            disk::on("d", disk::Disk::kill);
+            drop(db);
+            die(None);
+            disk::on("d", |disk| disk.light(second, Fault::DiesBefore));
+            start();
+            die(Some(&mut Chance::new(u64::from(first * 12 + second), 0)));
+            let story = format!("a sync or write failed at operation {first}, the next start died at {second}");
+            assert!(start(), "{story}: the store is damaged");
+            let found: i64 = store().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert!((6 * kept..=6 * kept + 6).contains(&found), "{story}: {kept} times six were there, now {found}");
+            die(None);
+        }
+        disk::clear();
     }
 }

@@ -12,7 +12,7 @@ mod latch;
 mod tests;
 mod words;
 
-use common::host::{OwnerState, YieldReason};
+use common::host::{Loan, OwnerState, YieldReason};
 use common::{Span, Time};
 
 use super::rules::{Room, Rules, Whole, limit};
@@ -166,6 +166,11 @@ impl Policy {
             self.decision = (self.now, decision);
         }
         decision
+    }
+
+    /// For how long the owner's hours lend the host from the last decision on.
+    pub fn loan(&self) -> Option<Loan> {
+        self.rules.hours.loan(self.hour.1, self.rules.patience())
     }
 
     /// What was decided last, and since when that has been so.

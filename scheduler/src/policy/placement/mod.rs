@@ -41,6 +41,8 @@ pub enum Placement {
     ExclPred(ExclPred),
     /// The one that is done soonest, unless a busy host would be done sooner.
     Lookahead,
+    /// The fastest one; there the task starts that should make the most of its owner's absence.
+    Windows,
     /// Of promised jobs the one that the calendar names; of others the fastest one.
     Calendar,
 }
@@ -140,16 +142,24 @@ impl<'a> Scene<'a> {
         self.job.rules.needs
     }
 
-    /// The ready hosts that offer what the job needs, the one ready for longest first.
+    /// Whether the host offers what the job needs, and should be there for long enough.
+    pub(crate) fn does(&self, id: HostId) -> bool {
+        let (now, start_cost) = (self.now, self.settings.start_cost);
+        let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
+        self.hosts.offer(id, self.needs())
+            && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
+    }
+
+    /// The ready hosts that do for the job, the one ready for longest first.
     pub(crate) fn ready_by_since(&self) -> impl Iterator<Item = HostId> + use<'a> {
-        let (hosts, needs) = (self.hosts, self.needs());
-        hosts.index.ready.by_since().filter(move |id| hosts.offer(*id, needs))
+        let scene = *self;
+        self.hosts.index.ready.by_since().filter(move |id| scene.does(*id))
     }
 
     /// The same, the fastest first.
     pub(crate) fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + use<'a> {
-        let (hosts, needs) = (self.hosts, self.needs());
-        hosts.index.ready.by_speed().filter(move |(_, id)| hosts.offer(*id, needs))
+        let scene = *self;
+        self.hosts.index.ready.by_speed().filter(move |(_, id)| scene.does(*id))
     }
 
     /// Whether another attempt of the task may go to this host: none of its live ones is there, and where results are
@@ -192,7 +202,9 @@ impl Placement {
     pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
-            Placement::PriCr | Placement::Lookahead | Placement::Calendar => pri_cr::propose(scene, fit),
+            Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => {
+                pri_cr::propose(scene, fit)
+            }
             Placement::PriCrWait(_) if !plan.waited => None,
             Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
             Placement::PriHistory => pri_history::propose(scene, fit),
@@ -234,6 +246,10 @@ impl Placement {
         match self {
             Placement::Fcfs => "the host that has been ready for longest",
             Placement::PriCr => "the fastest ready host; of equals the one that has been ready for longest",
+            Placement::Windows => {
+                "the fastest ready host; there the waiting task that should make the most of the time for which the host was \
+                 recorded to stay idle"
+            }
             Placement::PriCrWait(_) => "none until enough hosts are ready or the wait is over, then the fastest",
             Placement::PriHistory => {
                 "first hosts whose availability intervals used to hold a whole task, then the others, by the work that \

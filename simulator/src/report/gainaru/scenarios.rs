@@ -5,6 +5,7 @@ use scheduler::reservation::{
     BadLaw, Family, Grid, Law, RunTimes, Sequence, adaptive_time_optimal, cost_under, time_optimal,
 };
 
+use super::absent::{self, Absent};
 use super::{Real, Study};
 use crate::availability::stream::Stream;
 use crate::batch::{Backfill, Job, conservative, filled, rounds};
@@ -66,6 +67,8 @@ pub(super) struct Found {
     pub(super) moving: Vec<(&'static str, Vec<Cell>)>,
     /// By law: the efficiency of sequences learned from so many runs.
     pub(super) lessons: Vec<(&'static str, Vec<(u32, Mean)>)>,
+    /// Owners' absences.
+    pub(super) absent: Absent,
     pub(super) real: Option<Real>,
 }
 
@@ -85,6 +88,8 @@ impl Found {
         say("where limits pay, and what runs teach");
         let moving = moving(study)?;
         let lessons = lessons(study)?;
+        say("owners' absences");
+        let absent = absent::measure(study)?;
         Ok(Found {
             table,
             first,
@@ -97,6 +102,7 @@ impl Found {
             moving_fourth,
             moving,
             lessons,
+            absent,
             real,
         })
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::claims::claims;
 use super::scenarios::{Cell, Found, LAWS, LESSONS};
-use super::{Real, Study};
+use super::{Real, Study, absent};
 use crate::experiment::requests::Mean;
 use crate::report::figure::Figure;
 use crate::report::markdown::{again, heading, line, pictures, row};
@@ -47,6 +47,7 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     table(&mut out, found);
     first(&mut out, found);
     pays(&mut out, found);
+    absent::section(&mut out, &found.absent);
     lessons(&mut out, found);
     real(&mut out, found.real.as_ref());
     readings(&mut out);

@@ -23,6 +23,7 @@ mod service;
 mod speculation;
 mod together;
 mod udp_blocked;
+mod windows;
 
 use std::time::Duration;
 

@@ -1,9 +1,11 @@
-//! At which hours of the week the owner lets tasks run. What is not here: clocks and time zones.
+//! At which hours of the week the owner lets tasks run, and for how long that lends the host. What is not here: clocks and
+//! time zones.
 
 use std::fmt;
 use std::str::FromStr;
 
 use common::Span;
+use common::host::Loan;
 use serde::{Deserialize, Serialize};
 
 /// Seconds of a day and of a week, and the microseconds of a second.
@@ -73,6 +75,32 @@ impl Hours {
         let ahead = edges.map(|edge| ((edge + WEEK - second - 1) % WEEK + 1, edge));
         let next = ahead.filter(|(_, edge)| self.open(*edge) != now).min();
         next.map(|(seconds, _)| Span(u64::from(seconds) * MICROS - at.0 % MICROS))
+    }
+}
+
+impl Hours {
+    /// For how long the host is lent from now on, where what is frozen is given back after `patience` (never, if none): until
+    /// tasks may not run for longer than that. None where no hour ends it, and while tasks may not run.
+    pub fn loan(&self, at: WeekTime, patience: Option<Span>) -> Option<Loan> {
+        let pause = u32::try_from(patience?.0.div_ceil(MICROS)).unwrap_or(u32::MAX);
+        let count = self.windows.len();
+        let next = |window: usize| self.windows[(window + 1) % count].0 + if window + 1 == count { WEEK } else { 0 };
+        let closes = |window: usize| next(window) - self.windows[window].1 > pause;
+        let now = self.windows.iter().position(|(from, to)| (*from..*to).contains(&at.second()))?;
+        // From the beginning of a window to the end of one behind which hours are closed for long, and to the next beginning.
+        let stays = |first: usize| {
+            let last = (first..first + count).find(|window| closes(window % count))?;
+            let week = WEEK * u32::from(last >= count);
+            let (from, last) = (self.windows[first].0, last % count);
+            Some((self.windows[last].1 + week - from, next(last) + week - from))
+        };
+        let begins = (0..count).filter(|window| closes((window + count - 1) % count));
+        let longest = begins.filter_map(stays).map(|(stays, _)| stays).max()?;
+        let gone = at.second() - self.windows[now].0;
+        let (left, again) = stays(now)?;
+        let span = |seconds: u32| Span(u64::from(seconds) * MICROS);
+        let from_now = |seconds: u32| Span(span(seconds - gone).0 - at.0 % MICROS);
+        Some(Loan { left: from_now(left), again: from_now(again), longest: span(longest) })
     }
 }
 
@@ -239,6 +267,26 @@ mod tests {
             let error = text.parse::<Hours>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_host_is_lent_until_hours_are_closed_for_longer_than_a_frozen_task_is_kept() {
+        let (hour, patience) = (3_600, Some(s(900)));
+        let nights = hours(&["mon-fri 18:00-08:00", "sat,sun"]);
+        let night = Loan { left: s(9 * hour), again: s(19 * hour), longest: s((24 + 24 + 6) * hour) };
+        assert_eq!(nights.loan(at(0, 23, 0), patience), Some(night));
+        // From Friday evening to Sunday, midnight, and then on Monday evening.
+        let weekend = Loan { left: night.longest, again: s((24 + 24 + 6 + 18) * hour), ..night };
+        assert_eq!(nights.loan(at(4, 18, 0), patience), Some(weekend));
+        assert_eq!(nights.loan(at(0, 12, 0), patience), None, "closed");
+        assert_eq!(nights.loan(at(0, 23, 0), None), None, "what is frozen is kept for ever");
+        assert_eq!(nights.loan(at(0, 23, 0), Some(s(18 * hour))), None, "and here for long enough");
+        // A short break ends nothing, also across the end of the week.
+        let breaks = hours(&["mon-sun 00:00-12:00", "mon-sun 12:10-20:00", "sun 20:00-23:50"]);
+        let left = |day, hour| breaks.loan(at(day, hour, 0), patience).map(|loan| loan.left);
+        assert_eq!((left(1, 11), left(6, 19)), (Some(s(9 * hour)), Some(s(25 * hour))));
+        assert_eq!(Hours::default().loan(at(1, 1, 0), patience), None);
+        assert_eq!(hours(&["mon-sun"]).loan(at(1, 1, 0), patience), None);
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use common::attempt::{Held, OutputFile, Phase, Spent, Stream};
 use common::availability::Stretch;
 use common::checkpoint::{Checkpointing, Saved, Saving};
 use common::content::{BlobHash, BlobRef, Content};
-use common::host::{Confinement, HostFacts, OwnerState, Status, YieldReason};
+use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
     Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet, Tolerance, Work,
@@ -41,7 +41,7 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance, Spent,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance, Spent, Lent,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
@@ -214,6 +214,11 @@ pub(super) fn to_master() -> Vec<ToMaster> {
             suspended: Span(2_000_000),
             cpu: Span(1_250_000),
         }),
+        ToMaster::Lent(Some(Loan {
+            left: Span(3_600_000_000),
+            again: Span(39_600_000_000),
+            longest: Span(50_400_000_000),
+        })),
     ]
 }
 

@@ -1,0 +1,233 @@
+//! Time that is over before a task has to be done: hosts that their owners lend until a given time, and hosts that are kept for
+//! jobs of several ranks.
+
+use common::attempt::{Outcome, Phase};
+use common::host::{Loan, Offers};
+use common::view::TaskState;
+use common::{AttemptId, HostId, JobId, Span};
+use scheduler::effect::{EndReason, Gap, Refused, StartReason};
+use scheduler::policy::width::Choice;
+use scheduler::{Effect, Event};
+
+use super::together::{Office, exactly};
+use super::world::{World, s, settled, starts};
+
+/// A host that has done so many runs of a program: one in four takes long.
+fn known(world: &mut World, short: u64, long: u64) -> HostId {
+    world.job(12).policy("FCFS").submit();
+    let host = world.host(1).joins();
+    for task in 1..=12 {
+        let run = if task % 4 == 0 { long } else { short };
+        world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(run));
+    }
+    host
+}
+
+fn lend(world: &mut World, host: HostId, left: u64, longest: u64) -> Vec<Effect> {
+    world.send(Event::HostLent {
+        host,
+        loan: Some(Loan { left: s(left), again: s(left + 36_000), longest: s(longest) }),
+    })
+}
+
+fn limit(effects: &[Effect]) -> Option<Span> {
+    let mut limits = effects.iter().filter_map(|effect| match effect {
+        Effect::Start { limit, .. } => Some(*limit),
+        _ => None,
+    });
+    limits.next().expect("something was started")
+}
+
+#[test]
+fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough() {
+    let mut world = World::new();
+    let host = world.host(1).joins();
+    lend(&mut world, host, 600, 36_000);
+    for policy in ["deskgrid", "FCFS", "PRI-CR", "PRI-HISTORY", "EXCL-S1", "WINDOWS"] {
+        let (job, effects) = world.job(1).policy(policy).user(policy).estimate(s(1_000)).asks();
+        assert_eq!(starts(&effects), [], "{policy}");
+        let why = world.scheduler.explain(job).expect("it is there").hosts.swap_remove(0).1;
+        assert!(why.contains("lend it for 10m00s") && why.contains("16m40s"), "{policy}: {why}");
+        // Another job that is short enough starts there meanwhile.
+        let short = world.job(1).policy(policy).user(policy).estimate(s(500)).submit();
+        assert_eq!(world.attempt_on(host).task.job, short, "{policy}");
+        let attempt = world.attempt_on(host);
+        assert_eq!(starts(&world.ends(host, attempt, Outcome::Succeeded, s(500))), [], "{policy}");
+        let effects = lend(&mut world, host, 36_000, 36_000);
+        assert_eq!(starts(&effects).len(), 1, "{policy}");
+        let attempt = world.attempt_on(host);
+        assert_eq!(attempt.task.job, job);
+        world.ends(host, attempt, Outcome::Succeeded, s(1_000));
+        lend(&mut world, host, 600, 36_000);
+    }
+}
+
+#[test]
+fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_which_nothing_is_known() {
+    let mut world = World::new();
+    let host = world.host(1).joins();
+    lend(&mut world, host, 600, 36_000);
+    let drafts: [fn(&mut World) -> JobId; 3] = [
+        |world| world.job(1).policy("FCFS").estimate(s(1_000)).keeps_state().submit(),
+        |world| world.job(1).policy("FCFS").estimate(s(40_000)).submit(),
+        |world| world.job(1).policy("FCFS").submit(),
+    ];
+    for draft in drafts {
+        let job = draft(&mut world);
+        let attempt = world.attempt_on(host);
+        assert_eq!(attempt.task.job, job);
+        world.ends(host, attempt, Outcome::Succeeded, s(1));
+    }
+    // A loan that is over says nothing any more.
+    world.now = world.now + s(700);
+    world.job(1).policy("FCFS").estimate(s(1_000)).submit();
+    world.attempt_on(host);
+}
+
+#[test]
+fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() {
+    let mut world = World::new();
+    let host = known(&mut world, 100, 1_000);
+    lend(&mut world, host, 200, 36_000);
+    let (job, effects) = world.job(2).policy("FCFS").asks();
+    let StartReason::Gap(Gap { left, done, kept_for }) = starts(&effects)[0].2 else { panic!("{effects:?}") };
+    assert_eq!((left, kept_for), (s(200), None));
+    assert!(done.is_some_and(|done| (60..90).contains(&done)), "{done:?}");
+    assert_eq!(limit(&effects), Some(s(196)), "it ends just before the loan");
+    let first = world.attempt_on(host);
+
+    // It takes longer, and is not tried again in a loan that is hardly longer; the other task is.
+    world.now = world.now + s(196);
+    lend(&mut world, host, 250, 36_000);
+    let effects = world.ends(host, first, Outcome::TimedOut(s(196)), s(196));
+    assert_eq!((settled(&effects), starts(&effects)[0].1.task.index), (vec![], 2));
+    world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(100));
+    assert_eq!(world.task_state(job, 1), TaskState::Waiting);
+    lend(&mut world, host, 36_000, 36_000);
+    assert_eq!(world.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
+    let mut world = World::new();
+    let host = known(&mut world, 60, 1_000);
+    // Runs of somebody else are all of about the same length.
+    let other = |world: &mut World, tasks| world.job(tasks).policy("FCFS").user("b").submit();
+    other(&mut world, 6);
+    for run in 146..=151 {
+        world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(run));
+    }
+    // They nearly fill the one, and cannot be done in the other.
+    for (left, user) in [(152, "b"), (100, "")] {
+        lend(&mut world, host, 1, 36_000);
+        let first = world.job(1).policy("FCFS").submit();
+        let second = other(&mut world, 1);
+        let effects = lend(&mut world, host, left, 36_000);
+        let expected = if user == "b" { second } else { first };
+        assert_eq!(starts(&effects)[0].1.task.job, expected, "{left}");
+        lend(&mut world, host, 36_000, 36_000);
+        world.work_off();
+    }
+}
+
+#[test]
+fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on() {
+    let mut world = World::new();
+    let host = world.host(1).joins();
+    lend(&mut world, host, 600, 36_000);
+    let offered = |effects: &[Effect]| match &effects[1] {
+        Effect::Promised { offer, .. } => offer.finish,
+        other => panic!("{other:?}"),
+    };
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(100_000).asks();
+    assert_eq!((offered(&effects), starts(&effects)), (world.now + s(600 + 36_000 + 1_000), vec![]));
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(500)).deadline(100_000).asks();
+    assert_eq!((offered(&effects), starts(&effects).len()), (world.now + s(500), 1), "it fits");
+    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(20_000).asks();
+    assert!(matches!(&effects[0], Effect::JobRefused { why: Refused::TooLate { .. }, .. }), "{effects:?}");
+    // The next loan has come.
+    world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(500));
+    assert_eq!(starts(&lend(&mut world, host, 36_000, 36_000)).len(), 1);
+}
+
+/// An office in which one host is kept for a job of three ranks, and runs of a hundred seconds are as frequent as long ones.
+fn kept() -> (Office, JobId, JobId) {
+    let mut o = Office::of(3);
+    let teacher = o.bag(60, |_| ());
+    for run in 0..58 {
+        let (host, attempt) = *o.places(teacher).values().next().expect("some are live");
+        let ran = if run % 2 == 0 { s(100) } else { s(5_000) };
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+    }
+    for (host, _) in o.places(teacher).into_values() {
+        o.moves(host, teacher, Phase::Running);
+    }
+    o.now = o.now + s(500);
+    o.beats_but(&[]);
+    let job = o.submit(exactly(3), "AVG");
+    let offer = o.scheduler.together(job, o.now).expect("it waits").offer.expect("it waits");
+    assert!(matches!(offer.choice, Some(Choice::Hold(_))), "{offer:?}");
+    (o, teacher, job)
+}
+
+fn end_all(o: &mut Office, job: JobId) -> Vec<Effect> {
+    let live: Vec<(HostId, AttemptId)> = o.places(job).into_values().collect();
+    let end = |(host, attempt)| o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) });
+    live.into_iter().flat_map(end).collect()
+}
+
+#[test]
+fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_later() {
+    for holds in [false, true] {
+        let (mut o, teacher, job) = kept();
+        let frozen = u32::from(holds);
+        (1..=3).for_each(|host| {
+            let offers = Offers { frozen, ..Offers::default() };
+            o.send(Event::HostOffers { host: HostId(host), offers });
+        });
+        let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
+        let (host, attempt) = o.places(bag)[&1];
+        assert_eq!((o.places(bag).len(), o.places(job).len()), (1, 0), "one host is kept");
+        o.moves(host, bag, Phase::Running);
+        o.pass(s(20));
+        let still = o.scheduler.together(job, o.now).expect("it waits").offer.expect("it waits");
+        assert_eq!(still.free, 1, "it counts as free for them");
+        let effects = end_all(&mut o, teacher);
+        assert_eq!(o.places(job).len(), 3, "as soon as the others are free");
+        let made_room = |effect: &Effect| match effect {
+            Effect::Freeze { attempt: frozen, by, .. } => holds && *frozen == attempt && by.is_some(),
+            Effect::Ended { attempt: ended, why: EndReason::Preempted { by, kept: false }, .. } => {
+                !holds && *ended == attempt && by.job == job
+            }
+            _ => false,
+        };
+        assert_eq!(effects.iter().filter(|effect| made_room(effect)).count(), 1, "{effects:?}");
+        let why = o.scheduler.explain(bag).expect("it is there");
+        assert!(why.tasks.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::TaskSettled { task, .. } if task.job == bag)));
+    }
+}
+
+#[test]
+fn who_is_in_a_gap_goes_on_when_nobody_holds_out_any_more() {
+    let (mut o, _, job) = kept();
+    let bag = o.bag(1, |rules| rules.policy = "FCFS".into());
+    let place = o.places(bag)[&1];
+    o.send(Event::JobCancelled { job, tasks: None });
+    assert_eq!(o.places(bag)[&1], place);
+    let other = o.submit(exactly(1), "AVG");
+    assert_eq!((o.places(bag)[&1], o.places(other).len()), (place, 0), "it is an attempt as any other");
+}
+
+#[test]
+fn nothing_is_in_a_gap_while_something_waits_that_was_promised() {
+    let (mut o, ..) = kept();
+    let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
+    let (host, _) = o.places(bag)[&1];
+    let mut promised = o.promised(1, 100_000);
+    assert_eq!(o.places(promised)[&1].0, host, "the slot is its own at once");
+    assert!(o.places(bag).is_empty());
+    promised = o.promised(1, 100_000);
+    o.send(Event::Tick);
+    assert!(o.places(promised).is_empty() && o.places(bag).is_empty(), "and nobody else is there while it waits");
+}
