@@ -23,8 +23,6 @@ pub(crate) struct Office {
     pub(crate) now: Time,
     jobs: u32,
     held: BTreeMap<HostId, BTreeMap<AttemptId, Phase>>,
-    /// What stands still for others.
-    frozen: BTreeSet<AttemptId>,
     slots: BTreeMap<HostId, u32>,
     /// How many ranks each job that has begun has.
     formed: BTreeMap<JobId, u32>,
@@ -40,7 +38,6 @@ impl Office {
             now: Time(1_000_000_000),
             jobs: 0,
             held: BTreeMap::new(),
-            frozen: BTreeSet::new(),
             slots: BTreeMap::new(),
             formed: BTreeMap::new(),
             foretold: Vec::new(),
@@ -74,9 +71,6 @@ impl Office {
                 assert_eq!(phase.as_deref(), Some(&Phase::Ready), "{attempt} is told to begin and is ready");
                 phase.into_iter().for_each(|phase| *phase = Phase::Running);
             }
-            Effect::Freeze { host, attempt, .. } => {
-                self.held.entry(*host).or_default().insert(*attempt, Phase::Held);
-            }
             Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
                 self.held.get_mut(host).and_then(|held| held.remove(attempt));
             }
@@ -84,12 +78,12 @@ impl Office {
                 self.held.entry(*host).or_default().retain(|attempt, _| !attempts.contains(attempt));
             }
             Effect::Freeze { host, attempt, .. } => {
-                self.held.get_mut(host).and_then(|held| held.remove(attempt)).expect("it runs there");
-                self.frozen.insert(*attempt);
+                let before = self.held.entry(*host).or_default().insert(*attempt, Phase::Held);
+                assert!(before.is_some_and(|phase| phase != Phase::Held), "{attempt} runs there");
             }
             Effect::Thaw { host, attempt } => {
-                assert!(self.frozen.remove(attempt), "{attempt} stood still");
-                self.held.entry(*host).or_default().insert(*attempt, Phase::Running);
+                let before = self.held.entry(*host).or_default().insert(*attempt, Phase::Running);
+                assert_eq!(before, Some(Phase::Held), "{attempt} stood still");
             }
             Effect::Formed { job, ranks, free } => {
                 assert!(ranks <= free, "no more ranks than hosts that were free");
@@ -177,6 +171,11 @@ impl Office {
         bag.terms.deadline = Some(self.now + s(deadline_s));
         self.send(Event::JobSubmitted { job: JobId(self.jobs), bag });
         JobId(self.jobs)
+    }
+
+    /// How many attempts stand still for others.
+    fn frozen(&self) -> usize {
+        self.held.values().flat_map(BTreeMap::values).filter(|phase| **phase == Phase::Held).count()
     }
 
     /// Where the live attempts of a job are, by task.
@@ -745,12 +744,12 @@ fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
     let explored = disclosed(&mut o, 2);
     (1..=2).for_each(|host| drop(o.moves(HostId(host), explored, Phase::Running)));
     let job = o.submit(exactly(2), "AVG");
-    assert_eq!((o.places(job).len(), o.frozen.len()), (2, 2));
+    assert_eq!((o.places(job).len(), o.frozen()), (2, 2));
     o.all_ready(job);
     o.ends(job, 0, Outcome::Succeeded);
-    assert_eq!(o.frozen.len(), 2, "the host is held to the end");
+    assert_eq!(o.frozen(), 2, "the host is held to the end");
     o.ends(job, 1, Outcome::Succeeded);
-    assert_eq!((o.settled[&job], o.frozen.len()), (JobState::Finished, 0));
+    assert_eq!((o.settled[&job], o.frozen()), (JobState::Finished, 0));
 }
 
 #[test]

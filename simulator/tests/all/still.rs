@@ -376,7 +376,7 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
     ] {
         assert!(trace.contains(&moment), "{moment}: {trace:?}");
     }
-    assert!(found["settled"].as_array().expect("a list").iter().all(|at| at.is_number()), "{found}");
+    assert!(found["settled"].as_array().expect("a list").iter().all(serde_json::Value::is_number), "{found}");
     for (field, value, why) in [
         ("jobs", json!([]), "there must be jobs"),
         ("jobs", json!([{ "policy": "FCFS", "width": [1, 2], "work": 5 }]), "do not go together"),
