@@ -10,7 +10,7 @@ use scheduler::policy::width::Choice;
 use scheduler::{Effect, Event};
 
 use super::learned::{known_of, windows};
-use super::together::{Office, exactly};
+use super::office::{Office, exactly};
 use super::world::{World, s, settled, starts};
 
 /// A host that has done so many runs of a program: one in four takes long.
