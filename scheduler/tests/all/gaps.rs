@@ -9,7 +9,8 @@ use scheduler::effect::{EndReason, Gap, Refused, StartReason};
 use scheduler::policy::width::Choice;
 use scheduler::{Effect, Event};
 
-use super::together::{Office, exactly};
+use super::learned::{known_of, windows};
+use super::office::{Office, exactly};
 use super::world::{World, s, settled, starts};
 
 /// A host that has done so many runs of a program: one in four takes long.
@@ -128,6 +129,24 @@ fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
         lend(&mut world, host, 36_000, 36_000);
         world.work_off();
     }
+}
+
+#[test]
+fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_the_most_of_that() {
+    for (policy, long_s, next) in [("WINDOWS:limits=learned", 1_200.0, 2), ("WINDOWS:limits=learned", 400_000.0, 1)] {
+        let mut world = World::new();
+        let host = known_of(&mut world, 600, 6_000);
+        world.send(Event::HostWindows { host, windows: windows(long_s) });
+        let (_, effects) = world.job(2).policy(policy).asks();
+        let first = limit(&effects).expect("it has a limit");
+        // What is killed at its limit takes long; the other one may be short.
+        let effects = world.ends(host, world.attempt_on(host), Outcome::TimedOut(first), first);
+        assert_eq!(starts(&effects)[0].1.task.index, next, "windows of {long_s} s");
+    }
+    let mut world = World::new();
+    known_of(&mut world, 600, 6_000);
+    let (_, effects) = world.job(2).policy("WINDOWS:limits=learned").asks();
+    assert_eq!(limit(&effects), None, "nothing is known of its owner");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn known(world: &mut World) -> HostId {
 }
 
 /// The same with other run times.
-fn known_of(world: &mut World, short: u64, long: u64) -> HostId {
+pub(crate) fn known_of(world: &mut World, short: u64, long: u64) -> HostId {
     let job = world.job(12).policy("FCFS").submit();
     let host = world.host(1).joins();
     for run in (1..=12).map(|task| if task == 12 { long } else { short }) {
@@ -153,7 +153,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
 }
 
 /// Windows of a host that ended after so long, whenever they began.
-fn windows(long_s: f64) -> Box<Windows> {
+pub(crate) fn windows(long_s: f64) -> Box<Windows> {
     let mut windows = Windows::default();
     (0..200).for_each(|day| {
         let from_s = 86_400.0 * f64::from(day) + 30_000.0;

@@ -14,6 +14,7 @@ mod kondo;
 mod learned;
 mod malleable;
 mod model;
+mod office;
 mod placing;
 mod properties;
 mod quorum;
