@@ -5,11 +5,11 @@ use common::availability::Stretch;
 use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{OwnerState, YieldReason};
-use common::job::{Rules, Work};
+use common::job::{CommandSpec, Rules, Work};
 use common::view::{AttemptState, TaskState};
 use common::{
-    AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, TaskId,
-    TaskSet, Time,
+    AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, Ranks, RequestId, Span,
+    TaskId, TaskSet, Time,
 };
 
 use super::{NewAttempt, NewJob, Reader, StoreError, Writer};
@@ -288,6 +288,28 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
     let each = |row: super::AttemptRow| rows.push((row.view.cpu.0, row.view.ran.0, row.view.started));
     Reader::new(dir.path()).attempts(job, (1, 2), each).unwrap();
     assert_eq!(rows, [(4, 5, Some(Time(13))), (0, 0, None)]);
+}
+
+#[test]
+fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let work = Work::Ranks(CommandSpec::new(vec!["solve".parse().unwrap()]), Ranks::new(2, Some(2)));
+    let tasks = TaskSet { ids: Ranks::tasks(2), items: Vec::new() };
+    let ranks = add_job(&mut store, 1, &JobSpec { work, tasks, ..spec(2) });
+    let bag = add_job(&mut store, 2, &spec(2));
+    for job in [ranks, bag] {
+        for (index, number, state) in [(1, 1, AttemptState::Lost), (1, 2, AttemptState::Finished)] {
+            let (id, host) = (attempt(job, index, number), HostId(10 + number));
+            store.add_attempt(&NewAttempt { attempt: id, host, duplicate: false, now: Time(2), why: "first" }).unwrap();
+            store.attempt_ended(id, state, Time(9), "why").unwrap();
+        }
+    }
+    store.commit().unwrap();
+    drop(store);
+    let store = open(&dir);
+    let done_on = |job| store.restore_job(job).unwrap().unwrap().progress.done_on;
+    assert_eq!((done_on(ranks), done_on(bag)), (vec![HostId(12)], vec![]));
 }
 
 #[test]

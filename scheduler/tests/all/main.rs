@@ -3,6 +3,7 @@
 
 mod deadlines;
 mod explaining;
+mod gangs;
 mod gaps;
 mod goldens;
 mod holding;

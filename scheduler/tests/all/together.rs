@@ -5,11 +5,11 @@ use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
 use common::job::Rules;
 use common::view::{JobState, TaskState};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, TaskId};
+use common::{AttemptId, HostId, IdSet, JobId, Ranks, Span, TaskId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use scheduler::effect::EndReason;
-use scheduler::event::{Bag, Progress, Tried};
+use scheduler::event::Bag;
 use scheduler::policy::width::Choice;
 use scheduler::{Effect, Event};
 
@@ -367,163 +367,6 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
     assert_eq!(o.settled[&job], JobState::Finished, "who was killed at a limit has not failed");
     let other = o.submit(exactly(1), "AVG:limits=learned");
     assert!(o.scheduler.learned_limits(other).unwrap().sequence.is_none(), "one host teaches nothing of two");
-}
-
-#[test]
-fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
-    let mut o = Office::of(0);
-    let attempt = |index, number| AttemptId { task: TaskId::new(JobId(1), index), number, incarnation: Incarnation(1) };
-    let live = |index: u32| Tried {
-        task: index,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
-        live: vec![(attempt(index, 1), HostId(index + 1), true)],
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
-    };
-    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
-    let bag = Bag { ranks: Some(Ranks::new(1, Some(3))), ..Bag::new(Ranks::tasks(2), rules) };
-    let progress = Progress { tried: vec![live(0), live(1)], attempts: 2, ..Progress::default() };
-    o.jobs = 1;
-    o.formed.insert(JobId(1), 2);
-    o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress) });
-    for index in 0..2 {
-        o.held.entry(HostId(index + 1)).or_default().insert(attempt(index, 1), Phase::Running);
-        o.joins(index + 1);
-    }
-    o.joins(3);
-    assert_eq!(o.places(JobId(1)).len(), 2);
-    o.ends(JobId(1), 0, Outcome::Succeeded);
-    let other = o.submit(exactly(2), "AVG");
-    assert!(o.places(other).is_empty(), "the host of the rank that is done is still held");
-    o.ends(JobId(1), 1, Outcome::Succeeded);
-    assert_eq!(o.places(other).len(), 2);
-    let mut fresh = Office::of(2);
-    fresh.send(Event::JobRestored { job: JobId(1), bag, progress: Box::default() });
-    assert_eq!(fresh.places(JobId(1)).len(), 2);
-}
-
-#[test]
-fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
-    let (rank, host) = (TaskId::new(JobId(1), 1), HostId(2));
-    let attempt = AttemptId { task: rank, number: 1, incarnation: Incarnation(1) };
-    let live = Tried {
-        task: 1,
-        attempts: 1,
-        failures: 0,
-        losses: 0,
-        live: vec![(attempt, host, true)],
-        lost: Vec::new(),
-        ended: Vec::new(),
-        outlived: Vec::new(),
-    };
-    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
-    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
-    let progress = Progress {
-        finished: IdSet::from_range(0, 0),
-        tried: vec![live],
-        attempts: 2,
-        done_on: vec![HostId(1)],
-        ..Progress::default()
-    };
-    let restored = |progress: &Progress| {
-        let mut o = Office::of(0);
-        o.jobs = 1;
-        o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress.clone()) });
-        o.held.entry(host).or_default().insert(attempt, Phase::Running);
-        o.joins(host.0);
-        o
-    };
-    let mut o = restored(&progress);
-    o.joins(1);
-    let other = o.bag(1, |_| ());
-    assert!(o.places(other).is_empty(), "the host of the rank that is done is held");
-    o.ends(JobId(1), 1, Outcome::Succeeded);
-    assert_eq!((o.settled[&JobId(1)], o.places(other).len()), (JobState::Finished, 1));
-    // A rank that is lost then goes on there, before anything else.
-    let mut o = restored(&progress);
-    o.joins(1);
-    let other = o.bag(1, |_| ());
-    o.loses(host.0);
-    assert_eq!((o.places(JobId(1))[&1].0, o.places(other).len()), (HostId(1), 0));
-    // A host that does not come back is not held for ever, and nothing is held for who has no rank left that runs.
-    let mut o = restored(&progress);
-    o.loses(1);
-    o.joins(1);
-    let other = o.bag(1, |_| ());
-    assert_eq!(o.places(other).len(), 1);
-    let mut o = restored(&Progress { tried: Vec::new(), ..progress });
-    o.held.clear();
-    o.joins(1);
-    assert_eq!(o.places(JobId(1)).len(), 1, "it waits for one host as any other");
-}
-
-/// A disclosed job of so many tasks.
-fn disclosed(o: &mut Office, tasks: u32) -> JobId {
-    o.jobs += 1;
-    let rules = Rules { policy: "FCFSxFCFS".into(), ..Rules::default() };
-    let bag = Bag { disclosed: true, ..Bag::new(IdSet::from_range(1, tasks), rules) };
-    o.send(Event::JobSubmitted { job: JobId(o.jobs), bag });
-    JobId(o.jobs)
-}
-
-#[test]
-fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_need() {
-    let mut o = Office::of(4);
-    let explored = disclosed(&mut o, 3);
-    assert_eq!(o.places(explored).len(), 3);
-    let before = o.scheduler.job_attempts(explored);
-    let too_wide = o.submit(exactly(5), "AVG");
-    assert_eq!((o.places(too_wide).len(), o.places(explored).len()), (0, 3), "there are not so many hosts");
-    o.send(Event::JobCancelled { job: too_wide, tasks: None });
-    o.jobs += 1;
-    let (job, rules) = (JobId(o.jobs), Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() });
-    let bag = Bag { ranks: Some(exactly(3)), ..Bag::new(Ranks::tasks(3), rules) };
-    let effects = o.send(Event::JobSubmitted { job, bag });
-    assert_eq!((o.places(job).len(), o.places(explored).len()), (3, 1), "one host was free");
-    let gone: Vec<TaskId> = effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::Ended { why: EndReason::Preempted { by, kept: false }, .. } => Some(*by),
-            _ => None,
-        })
-        .collect();
-    assert!(gone.len() == 2 && gone.iter().all(|by| by.job == job), "{effects:?}");
-    let why = o.scheduler.explain(explored).unwrap().tasks;
-    assert!(why.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
-    assert_eq!(before.map(|(attempts, _)| attempts), Some(3));
-    o.all_ready(job);
-    o.all_succeed(job);
-    assert_eq!(o.places(explored).len(), 3, "it has them back");
-}
-
-#[test]
-fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
-    let mut o = Office::new();
-    for host in 1..=2 {
-        let offers = common::host::Offers { frozen: 1, ..common::host::Offers::default() };
-        o.send(Event::HostOffers { host: HostId(host), offers });
-        o.joins(host);
-    }
-    let explored = disclosed(&mut o, 2);
-    (1..=2).for_each(|host| drop(o.moves(HostId(host), explored, Phase::Running)));
-    let job = o.submit(exactly(2), "AVG");
-    assert_eq!((o.places(job).len(), o.frozen()), (2, 2));
-    o.all_ready(job);
-    o.ends(job, 0, Outcome::Succeeded);
-    assert_eq!(o.frozen(), 2, "the host is held to the end");
-    o.ends(job, 1, Outcome::Succeeded);
-    assert_eq!((o.settled[&job], o.frozen()), (JobState::Finished, 0));
-}
-
-#[test]
-fn a_rank_that_lost_its_host_waits_for_one_and_needed_work_stays_where_it_is() {
-    let mut o = Office::of(2);
-    let needed = o.bag(1, |_| ());
-    let job = o.submit(exactly(2), "AVG");
-    assert_eq!((o.places(job).len(), o.places(needed).len()), (0, 1));
 }
 
 /// Something that happens; what exactly follows from the state that it meets.

@@ -175,6 +175,7 @@ pub(super) struct Live<'a, 'r> {
     ask: usize,
     /// Jobs that are not settled.
     open: usize,
+    pub(super) tells_phases: bool,
     pub(super) outcome: Outcome,
     settled: bool,
     refused: Option<Refused>,
@@ -196,6 +197,7 @@ impl<'a, 'r> Live<'a, 'r> {
             change: world.changes.partition_point(|change| change.at <= start),
             ask: 0,
             open: 0,
+            tells_phases: run.tells_phases(),
             outcome: Outcome { completions_s: Vec::with_capacity(run.tasks as usize), ..Outcome::default() },
             settled: false,
             refused: None,
@@ -526,7 +528,7 @@ impl<'a, 'r> Live<'a, 'r> {
         if let Some(at) = done_at {
             self.plan(at, What::Done(number, place as u32));
         }
-        if self.run.tells_phases() {
+        if self.tells_phases {
             // A rank that comes while the owner is there goes back at once.
             self.plan(if ranks && !stretch.ready() { self.now } else { from }, What::Moved(number));
         }
@@ -608,7 +610,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         self.sim.attempts[number as usize].end = Some((fate, now));
         // Of one that is told of, or of which something may be planned, the place is not taken again.
-        if !self.run.story && !self.run.tells_phases() {
+        if !self.run.story && !self.tells_phases {
             self.sim.free.push(number);
         }
     }

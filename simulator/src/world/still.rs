@@ -29,7 +29,7 @@ impl Live<'_, '_> {
 
     /// The owner of a host is there: what has not begun goes back at once. That is so of ranks; others begin when they come.
     pub(super) fn give_back(&mut self, place: usize) {
-        if !self.run.tells_phases() {
+        if !self.tells_phases {
             return;
         }
         let waits = |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
