@@ -127,6 +127,9 @@ impl Scheduler {
         let wanted = |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
         let takes = |host: &Host| host.takes_work() && !wanted(host) && needs.missing(host.offers).is_none();
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
+        if host.books.attempts().any(|attempt| self.jobs.gangs.contains(&attempt.task.job)) {
+            return;
+        }
         let slots = u64::from(host.usable_slots());
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
@@ -153,7 +156,10 @@ impl Scheduler {
             && at <= self.now
             && let Some(host) = self.hosts.table.at_mut(&id)
         {
-            let (backlog, quiet) = (host.backlog(), if host.takes_work() { host.quiet_looks() } else { 0 });
+            // A rank goes back only with all others.
+            let mut backlog = host.backlog();
+            backlog.retain(|attempt| !self.jobs.gangs.contains(&attempt.task.job));
+            let quiet = if host.takes_work() { host.quiet_looks() } else { 0 };
             let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
             self.hosts.index.watch_backlog(host, again, quiet);
             if quiet >= QUIET_LOOKS {

@@ -72,6 +72,9 @@ impl Core {
     fn tell_to_stop(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
         let kept = matches!(why, EndReason::Preempted { kept: true, .. }) && self.holds(host);
         let mail = self.mail(host);
+        if mail.take_back(attempt) {
+            return;
+        }
         let told = (attempt, why.to_string());
         if kept { mail.give_way.push(told) } else { mail.stop.push(told) }
     }

@@ -55,6 +55,15 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
 }
 
 impl HostMail {
+    /// Takes an assignment out that is not on its way yet; whether there was one. An order to end what is assigned behind it
+    /// would come too early.
+    pub(crate) fn take_back(&mut self, attempt: AttemptId) -> bool {
+        let before = self.assign.len() + self.together.len();
+        self.assign.retain(|assignment| assignment.attempt != attempt);
+        self.together.retain(|assignment| assignment.attempt != attempt);
+        self.assign.len() + self.together.len() < before
+    }
+
     /// The messages, in the order in which they must arrive.
     pub(crate) fn messages(self) -> Vec<ToWorker> {
         if let Some(refusal) = self.refuse {
@@ -195,6 +204,10 @@ mod tests {
             report_every: None,
             work: Errand::Command(Box::new(command(90_000))),
         };
+        let mut two = HostMail { assign: vec![big(1), big(2)], ..HostMail::default() };
+        assert!(two.take_back(attempt(1)) && !two.take_back(attempt(1)));
+        assert!(matches!(&two.messages()[..], [ToWorker::Assign(left)] if left.len() == 1));
+
         let ids: Vec<AttemptId> = (u32::MAX - 20_000..u32::MAX).map(attempt).collect();
         let mail = HostMail {
             assign: (0..10).map(big).collect(),

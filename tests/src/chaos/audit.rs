@@ -87,6 +87,7 @@ impl Audit {
                 let done = |id: &&AttemptId| self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id);
                 let done: Vec<AttemptId> = attempts.iter().filter(done).copied().collect();
                 self.fresh.extend(done);
+                self.barrier.on_acknowledged(worker, attempts);
                 Ok(())
             }
             ToWorker::Welcome { abandon, .. } | ToWorker::Beat { abandon } => {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use common::{AttemptId, JobId};
+use common::{AttemptId, JobId, TaskId};
 
 /// Why a rank may be ended: with its job, since another attempt of it was done, or since its job gave up all its hosts.
 const REASONS: [&str; 3] = ["cancelled", "attempt ", "given up with the other ranks"];
@@ -19,6 +19,8 @@ pub(super) struct Barrier {
     told: BTreeSet<(usize, AttemptId)>,
     /// Jobs that have begun, as far as the running master knows.
     begun: BTreeSet<JobId>,
+    /// Ranks that had begun, and ended by themselves under the running master: they are tried again alone.
+    alone: BTreeSet<TaskId>,
 }
 
 impl Barrier {
@@ -34,8 +36,15 @@ impl Barrier {
         self.told.extend(attempts.iter().map(|attempt| (worker, *attempt)));
     }
 
+    /// The master has heard how these ended.
+    pub(super) fn on_acknowledged(&mut self, worker: usize, attempts: &[AttemptId]) {
+        let begun = attempts.iter().filter(|attempt| self.told.contains(&(worker, **attempt)));
+        self.alone.extend(begun.map(|attempt| attempt.task));
+    }
+
     pub(super) fn on_master_gone(&mut self) {
         self.begun.clear();
+        self.alone.clear();
     }
 
     /// A rank is to begin, of a job of which these are the newest attempts of ranks that are not done.
@@ -47,7 +56,8 @@ impl Barrier {
         if self.begun.contains(&attempt.task.job) {
             return Ok(());
         }
-        if let Some(other) = open.find(|other| !self.ready.contains(other)) {
+        let ready = |other: &AttemptId| self.ready.contains(other) || self.alone.contains(&other.task);
+        if let Some(other) = open.find(|other| !ready(other)) {
             return Err(format!("{attempt:?} is to begin, and {other:?} has never been ready"));
         }
         self.begun.insert(attempt.task.job);
@@ -61,6 +71,7 @@ impl Barrier {
         }
         if why.starts_with(REASONS[2]) {
             self.begun.remove(&attempt.task.job);
+            self.alone.retain(|task| task.job != attempt.task.job);
         }
         match REASONS.iter().any(|reason| why.starts_with(reason)) {
             true => Ok(()),

@@ -24,7 +24,7 @@ use super::{disk, vfs};
 /// Its disk's name.
 pub(super) const DISK: &str = "master";
 /// The store's files, of which a copy is made.
-const FILES: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
+const FILES: [&str; 3] = ["store.sqlite", "store.sqlite-wal", "store.sqlite-journal"];
 /// The wall clock at the beginning of a run, in microseconds.
 const TODAY: u64 = 1_780_000_000_000_000;
 
