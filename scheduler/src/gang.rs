@@ -38,8 +38,8 @@ pub(crate) struct Gang {
     pub(crate) holdout: Option<Holdout>,
     /// Free hosts and jobs behind when it last decided, and when that was.
     pub(crate) looked: Option<(u32, u32, Time)>,
-    /// Hosts that were free, or nearly, and hosts whose work could make room, when that was last of no use.
-    pub(crate) room: Option<(usize, usize)>,
+    /// How many hosts were free, or nearly, when it was last looked at whose work could make room, and when that was.
+    pub(crate) room: Option<(usize, Time)>,
     /// Until when others may pass it, if they are done by then: when it was first expected to start.
     pub(crate) passes_until: Option<Time>,
     /// What was said of waits, until it can be compared with what came.

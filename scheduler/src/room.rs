@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Phase;
 use common::job::Needs;
-use common::{AttemptId, HostId, JobId, Span, TaskId};
+use common::{AttemptId, HostId, JobId, Span, TaskId, Time};
 
 use crate::dispatch::after;
 use crate::effect::Effect;
@@ -25,6 +25,8 @@ use crate::views::waiting;
 const TRIES: u32 = 8;
 /// So many waiting jobs in a row may find no room before the others are not asked.
 const PATIENCE: u32 = 64;
+/// Where no more hosts are free than before, who could make room for a job of ranks is looked at again after this time.
+const LOOK: Span = Span::from_secs(1);
 
 /// What tasks that want room have in common.
 #[derive(Clone, Copy, PartialEq)]
@@ -266,29 +268,22 @@ impl Scheduler {
         let Some(gang) = job.gang.as_ref().filter(|gang| gang.formed.is_none()) else { return false };
         let kept = if gang.holdout.is_some() { self.jobs.kept.clone() } else { Vec::new() };
         let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
-        let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
-        let standing = self.hosts.index.standing.all().filter_map(|attempt| self.found(attempt));
-        for (_, host, found) in standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed) {
-            let better = others.get(&host.id).is_none_or(|other| other.order() < found.order());
-            if better && self.starts_together(host.id) && self.would_take(job, host) {
-                others.insert(host.id, found);
-            }
-        }
         // Where a slot is about to be free nobody else has to go.
-        let coming = |host: &&Host| host.books.iter().any(|(_, load)| load.stopping);
-        let coming = self.hosts.table.values().filter(|host| !free.contains(&host.id)).filter(coming).count();
-        let room = Some((free.len() + coming, others.len()));
-        if others.is_empty() || gang.room == room {
+        let coming = self.slots_coming() as usize;
+        let (there, now) = (free.len() + coming, self.now);
+        if let Some((_, looked)) = gang.room.filter(|(before, looked)| there <= *before && now < *looked + LOOK) {
+            self.look_again(id, looked + LOOK);
             return false;
         }
+        let others = self.others_for(job, &free);
         let by = waiting(job).first().unwrap_or(0);
         let also: Vec<HostId> = free.iter().chain(others.keys()).copied().collect();
-        let chosen = self.width_with(id, also.len() as u32, &also);
+        let chosen = if others.is_empty() { None } else { self.width_with(id, also.len() as u32, &also) };
         let hosts = if let Some(Choice::Start(hosts)) = chosen { hosts as usize } else { 0 };
-        let lacking = hosts.saturating_sub(free.len() + coming);
+        let lacking = hosts.saturating_sub(there);
         let mut others: Vec<Candidate> = others.into_values().collect();
         if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
-            gang.room = room;
+            gang.room = Some((there, now));
         }
         if lacking == 0 || lacking > others.len() {
             return false;
@@ -303,6 +298,30 @@ impl Scheduler {
             self.give_way(other, TaskId::new(id, index), fx);
         }
         true
+    }
+
+    /// Hosts beside these of which the job could have a slot if one attempt made room that nobody waits for, each with the one
+    /// that has the least to lose.
+    fn others_for(&self, job: &Job, free: &BTreeSet<HostId>) -> BTreeMap<HostId, Candidate> {
+        let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
+        let standing = self.hosts.index.standing.all().filter_map(|attempt| self.found(attempt));
+        for (_, host, found) in standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed) {
+            let better = others.get(&host.id).is_none_or(|other| other.order() < found.order());
+            // Where more is held than there are slots for, nothing is won by one that goes.
+            let one_short = host.in_slots() + host.reserved as usize <= host.usable_slots() as usize;
+            if better && one_short && self.starts_together(host.id) && self.would_take(job, host) {
+                others.insert(host.id, found);
+            }
+        }
+        others
+    }
+
+    /// A job is looked at again at this time at the latest.
+    fn look_again(&mut self, id: JobId, at: Time) {
+        if let Some(job) = self.jobs.table.get_mut(&id) {
+            job.plan.review = Some(job.plan.review.map_or(at, |review| review.min(at)));
+            self.jobs.lines.sync(job);
+        }
     }
 }
 
