@@ -369,7 +369,7 @@ impl World {
         let Some(engine) = self.master.engine() else { return false };
         self.questions.is_empty()
             && self.workers.iter().all(|worker| worker.welcome().is_some() && worker.has_delivered_all())
-            && self.workers.iter().all(worker::Node::is_idle)
+            && self.workers.iter().all(|worker| worker.liar || worker.is_idle())
             && self.audit.unsettled(engine).is_empty()
     }
 
