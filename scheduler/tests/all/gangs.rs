@@ -4,12 +4,13 @@
 use common::attempt::{Outcome, Phase};
 use common::job::Rules;
 use common::view::JobState;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, TaskId};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Ranks, Span, TaskId};
 use scheduler::effect::EndReason;
 use scheduler::event::{Bag, Progress, Tried};
-use scheduler::{Effect, Event};
+use scheduler::{Effect, Event, Scheduler, Settings};
 
 use super::office::{Office, exactly};
+use super::world::s;
 
 #[test]
 fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
@@ -166,4 +167,27 @@ fn a_rank_that_lost_its_host_waits_for_one_and_needed_work_stays_where_it_is() {
     let needed = o.bag(1, |_| ());
     let job = o.submit(exactly(2), "AVG");
     assert_eq!((o.places(job).len(), o.places(needed).len()), (0, 1));
+}
+
+#[test]
+fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_with_that() {
+    let eager = Settings { max_prefetch: 1_000, ..Settings::default() };
+    let mut o = Office { scheduler: Scheduler::new(eager, Incarnation(1)), ..Office::new() };
+    o.joins_with(1, 2);
+    o.joins(2);
+    let job = o.submit(exactly(2), "AVG");
+    let short = o.bag(1_000, |_| ());
+    for _ in 0..20 {
+        o.now = o.now + Span::from_millis(1);
+        let (host, attempt) = *o.places(short).values().next().expect("one has the slot that is left");
+        // The office itself demands that no host holds more than its slots.
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: Span::from_millis(1) });
+    }
+    let ranks = o.places(job);
+    o.pass(s(60));
+    assert_eq!(o.places(job), ranks, "they wait until all are ready");
+    o.send(Event::JobCancelled { job: short, tasks: None });
+    o.all_ready(job);
+    o.all_succeed(job);
+    assert_eq!(o.settled[&job], JobState::Finished);
 }
