@@ -117,7 +117,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone()));
     }
-    let core_end = tokio::task::spawn_blocking(move || thread.join());
+    let mut core_end = tokio::task::spawn_blocking(move || thread.join());
     tokio::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => {
@@ -126,9 +126,11 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
             endpoints.iter().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
             tasks.shutdown().await;
             farewell(&endpoints).await;
-            Ok(())
+            // Sessions that have not heard of it yet hold the core; whoever comes next finds a store that is closed.
+            let _ = state.core.ask(crate::core::Core::stop).await;
+            core_result(core_end.await)
         }
-        ended = core_end => core_result(ended),
+        ended = &mut core_end => core_result(ended),
     }
 }
 

@@ -94,11 +94,15 @@ impl Master {
         let run = tokio::spawn(async move { master::run(dir, config, async { drop(stopped.await) }).await });
         self.running = Some((stop, run));
         within(async {
-            while !address.exists() {
+            while !address.exists() && !self.running.as_ref().unwrap().1.is_finished() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         })
         .await;
+        if !address.exists() {
+            let (_, run) = self.running.take().unwrap();
+            panic!("the master ended: {:?}", run.await);
+        }
     }
 
     async fn stop(&mut self) {
@@ -476,6 +480,17 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     })
     .await;
     assert!(store.has(&needed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_has_ended_has_closed_its_store() {
+    let mut master = Master::start().await;
+    let _worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+    let log = master.dir.path().join("master/store.sqlite-wal");
+    assert!(log.exists());
+    master.stop().await;
+    assert!(!log.exists(), "somebody still has the store open");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,6 +114,8 @@ pub(crate) struct Core {
     undecided: BTreeMap<AttemptId, Vec<AttemptId>>,
     changed: (bool, watch::Sender<u64>),
     settled: (bool, watch::Sender<u64>),
+    /// The present group is the last one.
+    stopping: bool,
 }
 
 /// The core has ended: nothing can be asked of it any more.
@@ -153,8 +155,8 @@ impl Handle {
     }
 }
 
-/// Opens the store's contents into a core and starts its thread. The thread ends, with its result, when every handle is
-/// gone or the store fails.
+/// Opens the store's contents into a core and starts its thread. The thread ends, with its result and a closed store, when
+/// it is told to or every handle is gone; and when the store fails.
 pub(crate) fn start(
     clock: Clock,
     store: Writer,
@@ -249,6 +251,7 @@ impl Core {
             undecided: BTreeMap::new(),
             changed: (false, watch::Sender::new(0)),
             settled: (false, watch::Sender::new(0)),
+            stopping: false,
         };
         core.restore()?;
         core.finish_group()?;
@@ -256,7 +259,7 @@ impl Core {
     }
 
     fn run(&mut self, work: &Receiver<Work>, clock: Clock) -> Result<(), StoreError> {
-        loop {
+        while !self.stopping {
             let first = match work.recv_timeout(self.patience(clock.now()).into()) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -271,6 +274,13 @@ impl Core {
             self.write_experience_if_due()?;
             self.finish_group()?;
         }
+        Ok(())
+    }
+
+    /// Ends the core when what has come before this is durable. What comes later is not heard.
+    pub(crate) fn stop(&mut self) -> Result<(), StoreError> {
+        self.stopping = true;
+        Ok(())
     }
 
     /// How long nothing needs to be done if nothing comes.
