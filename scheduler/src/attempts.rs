@@ -157,8 +157,7 @@ impl Scheduler {
     /// Takes an attempt off the books that did not end by itself.
     pub(crate) fn lose(&mut self, host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         let Some(load) = self.hosts.take(host, attempt, self.now).filter(|load| !load.stopping) else { return };
-        self.keep_saved(host, attempt, &load);
-        self.note_outlived(host, attempt, &load);
+        self.note_done(host, attempt, &load);
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.at_mut(&host) {
             host.lost += 1;
@@ -168,8 +167,9 @@ impl Scheduler {
         self.carry_on(attempt, charge, why, fx);
     }
 
-    /// What a checkpoint of an attempt that is lost holds is not lost with it.
-    fn keep_saved(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+    /// What a checkpoint of an attempt that is lost holds is not lost with it; and its task takes longer than it had run when its
+    /// host last spoke of it.
+    fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
         let (Some(host), Some(job)) = (self.hosts.table.get(&host), self.jobs.table.get_mut(&attempt.task.job)) else {
             return;
         };
@@ -177,14 +177,7 @@ impl Scheduler {
         if let Some(record) = job.records.at_mut(&attempt.task.index) {
             record.saved = record.saved.max(saved);
         }
-    }
-
-    /// A task takes longer than its lost attempt had run when its host last spoke of it.
-    fn note_outlived(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
-        let speed = self.hosts.table.get(&host).map_or(0.0, |host| host.speed.factor());
-        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job) {
-            job.outlived(attempt.task.index, load.ran.secs() * speed);
-        }
+        job.outlived(attempt.task.index, load.ran.secs() * host.speed.factor());
     }
 
     /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.

@@ -225,6 +225,7 @@ impl<'a> Starter<'a> {
         self.prepare(job);
         let mut order = placement.order(&self.scene(job)).map(Vec::into_iter);
         let overlaps = job.policy.replication.overlap().is_some();
+        let windows = job.looks_at_windows();
         let mut eligible = if overlaps { placement.eligible(&self.scene(job), &job.plan) } else { 0 };
         loop {
             let scene = self.scene(job);
@@ -242,7 +243,8 @@ impl<'a> Starter<'a> {
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
-                let better = self.hosts.table.get(&host).and_then(|host| job.makes_the_most_of(host, self.now));
+                let there = if windows { self.hosts.table.get(&host) } else { None };
+                let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
                 let next = match better {
                     Some(index) => job.take_waiting(index).map(|why| (index, why)),
                     None => job.pop_waiting(),

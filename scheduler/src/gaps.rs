@@ -188,11 +188,11 @@ impl Scheduler {
             return;
         };
         self.jobs.fillers.remove(&attempt);
+        if self.try_freeze(id, attempt, by, fx) {
+            return;
+        }
         let Some(host) = self.hosts.table.get(&id) else { return };
         let Some(load) = host.books.get(&attempt) else { return };
-        if host.can_hold(load) {
-            return self.freeze(id, attempt, by, fx);
-        }
         let work_s =
             if load.phase.executing() { elapsed_s(host, load, self.settings.start_cost, self.now) } else { 0.0 };
         let job = self.jobs.table.get_mut(&attempt.task.job);

@@ -22,8 +22,18 @@ impl Host {
 }
 
 impl Scheduler {
+    /// Has an attempt stand still for another task if its host can hold it; whether it does.
+    pub(crate) fn try_freeze(&mut self, id: HostId, attempt: AttemptId, by: TaskId, fx: &mut Vec<Effect>) -> bool {
+        let host = self.hosts.table.get(&id);
+        let held = host.is_some_and(|host| host.books.get(&attempt).is_some_and(|load| host.can_hold(load)));
+        if held {
+            self.freeze(id, attempt, by, fx);
+        }
+        held
+    }
+
     /// Has an attempt stand still, so that another task has its slot. It stays on the books.
-    pub(crate) fn freeze(&mut self, id: HostId, attempt: AttemptId, by: TaskId, fx: &mut Vec<Effect>) {
+    fn freeze(&mut self, id: HostId, attempt: AttemptId, by: TaskId, fx: &mut Vec<Effect>) {
         let now = self.now;
         let Some(host) = self.hosts.table.at_mut(&id) else { return };
         let Some(load) = host.books.at_mut(&attempt) else { return };

@@ -47,16 +47,13 @@ impl Scheduler {
 
 impl Job {
     /// Whether its policy looks at how long hosts stay idle.
-    fn looks_at_windows(&self) -> bool {
+    pub(crate) fn looks_at_windows(&self) -> bool {
         let reckoning = self.policy.admission.reckoning();
         self.policy.placement == Placement::Windows || reckoning.is_some_and(|Reckoning { windows, .. }| windows)
     }
 
-    /// The waiting task that should make the most of a host, if its policy asks and enough is known; of equals the next one.
+    /// The waiting task that should make the most of a host, if enough is known; of equals the next one.
     pub(crate) fn makes_the_most_of(&self, host: &Host, now: Time) -> Option<u32> {
-        if !self.looks_at_windows() {
-            return None;
-        }
         let waiting: Vec<u32> = self.alternatives(&|_: &u32| true).collect();
         self.best(&waiting, &host.absence(now)?, host.speed.factor())
     }

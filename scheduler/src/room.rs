@@ -249,12 +249,11 @@ impl Scheduler {
     fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
         let Candidate { host, attempt, left, loss, .. } = *chosen;
         let TaskId { job: id, index } = attempt.task;
+        if self.try_freeze(host, attempt, by, fx) {
+            return;
+        }
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let kept = job.rules.checkpoint;
-        let on = self.hosts.table.get(&host);
-        if on.is_some_and(|host| host.books.get(&attempt).is_some_and(|load| host.can_hold(load))) {
-            return self.freeze(host, attempt, by, fx);
-        }
         if let Some(speculation) = job.speculation.as_mut().filter(|_| kept && loss == Span::ZERO) {
             speculation.left.insert(index, left);
         }
