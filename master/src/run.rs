@@ -10,6 +10,7 @@ use common::token::Role;
 use link::identity::{LinkInfo, read_certificate};
 use link::{BlobStore, Identity, LinkError, Purpose, Validity, endpoint, files, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::authority::Authority;
@@ -107,7 +108,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let state = Arc::new(state);
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for endpoint in &endpoints {
         tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
     }
@@ -121,17 +122,22 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     tokio::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => {
-            tracing::info!("shutting down");
-            write_the_last(&state).await;
-            endpoints.iter().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
-            tasks.shutdown().await;
-            farewell(&endpoints).await;
-            // Sessions that have not heard of it yet hold the core; whoever comes next finds a store that is closed.
-            let _ = state.core.ask(crate::core::Core::stop).await;
+            end(&state, &endpoints, tasks).await;
             core_result(core_end.await)
         }
         ended = &mut core_end => core_result(ended),
     }
+}
+
+/// Ends in order: what is known is written down, whoever is connected is told, and the core closes its store.
+async fn end(state: &State, endpoints: &[quinn::Endpoint], mut tasks: JoinSet<()>) {
+    tracing::info!("shutting down");
+    write_the_last(state).await;
+    endpoints.iter().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
+    tasks.shutdown().await;
+    farewell(endpoints).await;
+    // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs no word.
+    let _ = state.core.ask(crate::core::Core::stop).await;
 }
 
 /// What is written down at an orderly end.

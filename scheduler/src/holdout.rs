@@ -1,6 +1,7 @@
 //! For how many hosts does a job of several ranks hold out, what would it be on others, and when is it done? The policy's answer
 //! on width, asked with the hosts as they are. What is not here: who then gets them (`together`).
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::Needs;
@@ -77,6 +78,13 @@ struct View<'a> {
     again: Option<u32>,
 }
 
+/// When each number of hosts should be free together, reckoned at most once.
+struct Waits<'a> {
+    machine: &'a Machine<'a>,
+    likely_s: RefCell<BTreeMap<u32, Option<f64>>>,
+    edges_s: RefCell<BTreeMap<u32, [f64; 2]>>,
+}
+
 impl Scheduler {
     /// What is known of how fast a job is on how many hosts: from what its user says, and from earlier runs.
     pub(crate) fn scaling(&self, ranks: &Ranks, of: &Estimator) -> (Option<Malleable>, usize) {
@@ -145,6 +153,38 @@ impl Scheduler {
         finish.or_else(chosen)
     }
 
+    /// In how many seconds each of these jobs of several ranks should start, between the ends of its interval: at once, or
+    /// when as many hosts should be free as it holds out for.
+    pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
+        let mut alike = BTreeMap::<_, Vec<JobId>>::new();
+        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+            let (needs, holds) = (job.rules.needs, job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some()));
+            alike.entry((needs.confinement, needs.network, holds)).or_default().push(job.rank.job);
+        }
+        let mut starts = Vec::new();
+        for ((confinement, network, holds), ids) in alike {
+            let kept = if holds { self.jobs.kept.as_slice() } else { &[] };
+            self.with_machine(Needs { confinement, network }, kept, now, |machine| {
+                let waits = Waits::of(machine);
+                starts.extend(ids.iter().filter_map(|id| Some((*id, self.wait_together(*id, kept, &waits, now)?))));
+            });
+        }
+        starts
+    }
+
+    fn wait_together(&self, id: JobId, kept: &[HostId], waits: &Waits<'_>, now: Time) -> Option<[f64; 3]> {
+        let job = self.jobs.table.get(&id)?;
+        let gang = job.gang.as_ref().filter(|gang| gang.formed.is_none())?;
+        let chosen = || self.choose(&self.view(job, gang, self.free_with(id, kept) as u32), waits, now);
+        match gang.holdout.map(Choice::Hold).or_else(chosen)? {
+            Choice::Start(_) => Some([0.0; 3]),
+            Choice::Hold(held) => {
+                let (left_s, [low_s, high_s]) = (held.left_s(now.secs()), waits.edges_s(held.hosts));
+                Some([low_s.min(left_s), left_s, high_s.max(left_s)])
+            }
+        }
+    }
+
     /// How many hosts the job could have at once, these among them.
     fn free_with(&self, id: JobId, also: &[HostId]) -> usize {
         let mut free = self.free_for(id);
@@ -172,7 +212,8 @@ impl Scheduler {
             }
         }
         let looked = Some((free, view.behind, now));
-        let choice = self.with_machine(job.rules.needs, &[], now, |machine| self.choose(&view, machine, now));
+        let choice =
+            self.with_machine(job.rules.needs, &[], now, |machine| self.choose(&view, &Waits::of(machine), now));
         self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
         choice
     }
@@ -181,7 +222,7 @@ impl Scheduler {
     pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<Choice> {
         let job = self.jobs.table.get(&id)?;
         let view = self.view(job, job.gang.as_ref()?, free);
-        self.with_machine(job.rules.needs, also, self.now, |machine| self.choose(&view, machine, self.now))
+        self.with_machine(job.rules.needs, also, self.now, |machine| self.choose(&view, &Waits::of(machine), self.now))
     }
 
     /// Says when as many hosts should be free as a job holds out for.
@@ -203,20 +244,20 @@ impl Scheduler {
     }
 
     fn weigh(&self, view: &View<'_>, machine: &Machine<'_>, now: Time) -> WidthOffer {
-        let (least, most) = bounds(view, machine.hosts());
+        let (waits, (least, most)) = (Waits::of(machine), bounds(view, machine.hosts()));
         let scaling = view.gang.scaling.map(|scaling| self.paced(scaling));
         let rule = if let Width::Soonest(rule) = view.policy.width { rule } else { Soonest::PLAIN };
         let ways = scaling.map_or_else(Vec::new, |scaling| {
             let question = self.question(view, &scaling, (least, most), now);
-            rule.ways(&question, &|from, to| waits_s(machine, from, to))
+            rule.ways(&question, &|from, to| waits.likely_s(from, to))
         });
-        let choice = self.choose(view, machine, now);
+        let choice = self.choose(view, &waits, now);
         let (free, hosts, behind, runs) = (view.free, machine.hosts(), view.behind, view.gang.runs);
         WidthOffer { scaling, runs, least, most, free, hosts, behind, ways, choice }
     }
 
-    fn choose(&self, view: &View<'_>, machine: &Machine<'_>, now: Time) -> Option<Choice> {
-        let (least, most) = bounds(view, machine.hosts());
+    fn choose(&self, view: &View<'_>, waits: &Waits<'_>, now: Time) -> Option<Choice> {
+        let (least, most) = bounds(view, waits.machine.hosts());
         if least > most {
             return None;
         }
@@ -227,7 +268,7 @@ impl Scheduler {
             None => (unknown, Width::Average),
         };
         let question = self.question(view, &scaling, (least, most), now);
-        width.choose(&question, &|from, to| waits_s(machine, from, to))
+        width.choose(&question, &|from, to| waits.likely_s(from, to))
     }
 
     fn question<'a>(
@@ -296,28 +337,45 @@ fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
     (least, most.unwrap_or(u32::MAX).min(useful).min(hosts))
 }
 
-/// When each number of hosts between these two should be free: the median of the law of their number, or where that takes too
-/// long Downey's predictors, which know nothing of the last few hosts. Of very many numbers only some are looked at.
-fn waits_s(machine: &Machine<'_>, from: u32, to: u32) -> Vec<Option<f64>> {
-    if to < from {
-        return Vec::new();
+impl<'a> Waits<'a> {
+    fn of(machine: &'a Machine<'a>) -> Self {
+        Self { machine, likely_s: RefCell::default(), edges_s: RefCell::default() }
     }
-    let wait_s = |hosts: u32| match machine.hosts() <= EXACT {
-        true => machine.quantile_s(hosts, 0.5).filter(|wait_s| *wait_s < FAR_S),
-        false => machine.wait(hosts).used_s,
-    };
-    let many = to - from + 1;
-    if many <= WIDTHS {
-        return (from..=to).map(wait_s).collect();
-    }
-    let mut waits = vec![None; many as usize];
-    let ratio = f64::from(to) / f64::from(from.max(1));
-    for step in 0..WIDTHS {
-        let hosts = f64::from(from.max(1)) * ratio.powf(f64::from(step) / f64::from(WIDTHS - 1));
-        let hosts = (hosts.round() as u32).clamp(from, to);
-        if let Some(wait) = waits.get_mut((hosts - from) as usize).filter(|wait: &&mut Option<f64>| wait.is_none()) {
-            *wait = wait_s(hosts);
+
+    /// When each number of hosts between these two should be free. Of very many numbers only some are looked at.
+    fn likely_s(&self, from: u32, to: u32) -> Vec<Option<f64>> {
+        if to < from {
+            return Vec::new();
         }
+        let many = to - from + 1;
+        if many <= WIDTHS {
+            return (from..=to).map(|hosts| self.one_s(hosts)).collect();
+        }
+        let mut waits = vec![None; many as usize];
+        let ratio = f64::from(to) / f64::from(from.max(1));
+        for step in 0..WIDTHS {
+            let hosts = f64::from(from.max(1)) * ratio.powf(f64::from(step) / f64::from(WIDTHS - 1));
+            let hosts = (hosts.round() as u32).clamp(from, to);
+            if let Some(wait) = waits.get_mut((hosts - from) as usize) {
+                *wait = self.one_s(hosts);
+            }
+        }
+        waits
     }
-    waits
+
+    /// The median of the law of the number of free hosts, or where that takes too long Downey's predictors, which know nothing
+    /// of the last few hosts.
+    fn one_s(&self, hosts: u32) -> Option<f64> {
+        *self.likely_s.borrow_mut().entry(hosts).or_insert_with(|| match self.machine.hosts() <= EXACT {
+            true => self.machine.quantile_s(hosts, 0.5).filter(|wait_s| *wait_s < FAR_S),
+            false => self.machine.wait(hosts).used_s,
+        })
+    }
+
+    /// The ends of the interval for so many hosts.
+    fn edges_s(&self, hosts: u32) -> [f64; 2] {
+        let edge = |part: f64| self.machine.quantile_s(hosts, part).filter(|s| *s < FAR_S);
+        let reckon = || [edge((1.0 - HELD) / 2.0).unwrap_or(0.0), edge((1.0 + HELD) / 2.0).unwrap_or(FAR_S)];
+        *self.edges_s.borrow_mut().entry(hosts).or_insert_with(reckon)
+    }
 }

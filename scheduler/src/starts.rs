@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use common::job::Needs;
 use common::{JobId, Span, Time};
 
-use crate::holdout::WidthOffer;
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
-use crate::policy::width::Choice;
+use crate::policy::ordering::Rank;
 use crate::scheduler::Scheduler;
 use crate::survival::{Curve, Tabulated};
 
@@ -82,14 +81,33 @@ impl Lifetime for Away<'_> {
 
 /// So many slots at most are looked at one by one.
 const UNITS: usize = 64;
+/// How far apart places of a longer line are between which the way is straight: each has so many times the tasks ahead of it.
+const APART: f64 = 1.25;
+/// The parts of the law of a start that are told.
+const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
 /// The slots that waiting jobs stand in line for.
-struct Line<'a> {
-    /// The taken ones, or some that stand for `each` of them.
-    machine: Machine<'a>,
+struct Line {
+    /// When one more slot than are free is free, two more, and so on, in seconds from now; or `each` times as many.
+    taken_s: Vec<[Option<f64>; 3]>,
     each: u64,
     free: u64,
     slots: u64,
+}
+
+/// What is ahead of a job in that line.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    tasks: u64,
+    /// In seconds on a host of speed 1: as it may be at least, as is likely, and at most.
+    work_s: [f64; 3],
+}
+
+/// A piece of the line, beyond the slots: how much work is ahead of its ends, and in how many seconds that is done.
+#[derive(Default)]
+struct Way {
+    from: (f64, f64),
+    to: (f64, f64),
 }
 
 /// What is known of how long things last on these hosts.
@@ -133,18 +151,40 @@ pub(crate) fn counts(host: &Host) -> bool {
 impl Scheduler {
     /// When the first task of a waiting job should start; none where it has started, or no host will have a slot for it.
     pub fn predict_start(&self, id: JobId, now: Time) -> Option<Starting> {
-        self.predict_starts(&[id], now).pop().flatten()
+        self.predict_starts(&[id], now).remove(&id)
     }
 
-    /// The same for several jobs, of which each costs little more.
-    pub fn predict_starts(&self, ids: &[JobId], now: Time) -> Vec<Option<Starting>> {
-        let laws = Laws::of(self);
+    /// The same for those of several jobs that wait. Far back in the line it is told from those ahead how long it takes.
+    pub fn predict_starts(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Starting> {
+        let waits = |id: &&JobId| self.jobs.table.get(id).is_some_and(|job| job.attempts == 0 && !job.settled());
+        let (together, alone): (Vec<JobId>, Vec<JobId>) =
+            ids.iter().filter(waits).partition(|id| self.jobs.table.get(id).is_some_and(|job| job.gang.is_some()));
+        let mut starts = BTreeMap::new();
+        if !alone.is_empty() {
+            let laws = Laws::of(self);
+            let line = self.line(&laws, now);
+            let task = Machine::new(0, vec![Unit { hosts: 1, age_s: 0.0, law: &laws.unknown }]);
+            let unknown_s = PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S));
+            let mut way = Way::default();
+            for (id, ahead) in self.ahead_of(&alone, unknown_s) {
+                let left_s = match line.left_s(&ahead) {
+                    Some(left_s) => left_s,
+                    None => self.worked_off_s(&ahead, ahead.tasks + 1 - line.slots, &mut way, now),
+                };
+                starts.extend(left_s.map(|left_s| (id, starting(now, left_s))));
+            }
+        }
+        starts.extend(self.waits_together(&together, now).into_iter().map(|(id, left_s)| (id, starting(now, left_s))));
+        starts
+    }
+
+    fn line(&self, laws: &Laws<'_>, now: Time) -> Line {
         let stays = self.stays(now);
         let usable = self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run());
         let (mut free, mut busy) = (0, Vec::new());
         for host in usable {
             free += host.free_slots();
-            let loads = host.books.iter().map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
+            let loads = host.books.iter().map(|(attempt, load)| self.unit(laws, host, attempt.task.job, load, now));
             busy.extend(loads);
         }
         let mut units: Vec<Unit<'_>> = busy.iter().map(|(age_s, law)| Unit { hosts: 1, age_s: *age_s, law }).collect();
@@ -152,49 +192,45 @@ impl Scheduler {
             std::iter::repeat_n(Unit { hosts: 1, age_s: *age_s, law: &laws.stay as &dyn Lifetime }, *slots)
         }));
         units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
-        let slots = free + units.len();
+        let slots = (free + units.len()) as u64;
         // Of many slots some stand for all: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
-        let line = Line { machine: Machine::new(0, some), free: free as u64, slots: slots as u64, each: each as u64 };
-        ids.iter().map(|id| self.start_in(&line, *id, now)).collect()
+        let taken_s = Machine::new(0, some).quantiles_s(PARTS);
+        Line { taken_s, each: each as u64, free: free as u64, slots }
     }
 
-    fn start_in(&self, line: &Line<'_>, id: JobId, now: Time) -> Option<Starting> {
-        let job = self.jobs.table.get(&id).filter(|job| job.attempts == 0 && !job.settled())?;
-        if job.gang.is_some() {
-            return self.start_together(id, now);
+    /// What is ahead of each of these jobs, the first in line first; a task of which nothing is known takes `unknown_s`.
+    fn ahead_of(&self, ids: &[JobId], unknown_s: [f64; 3]) -> Vec<(JobId, Ahead)> {
+        let mut wanted: Vec<Rank> = ids.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank)).collect();
+        wanted.sort_unstable();
+        let mut line = self.jobs.lines.waiting.iter().peekable();
+        let mut ahead = Ahead::default();
+        let mut pass = |upto: Rank| {
+            while let Some(rank) = line.next_if(|rank| **rank < upto) {
+                let Some(job) = self.jobs.table.get(&rank.job) else { continue };
+                let task_s = job.task_work_s().map_or(unknown_s, |work_s| [work_s; 3]);
+                ahead.tasks += job.waiting();
+                ahead.work_s = std::array::from_fn(|at| ahead.work_s[at] + job.waiting() as f64 * task_s[at]);
+            }
+            (upto.job, ahead)
+        };
+        wanted.into_iter().map(&mut pass).collect()
+    }
+
+    /// By when, in seconds from now, so many of the tasks ahead could be done; as was found before on this way, where it goes
+    /// that far.
+    fn worked_off_s(&self, ahead: &Ahead, tasks: u64, way: &mut Way, now: Time) -> Option<[f64; 3]> {
+        let [least_s, work_s, most_s] = ahead.work_s.map(|work_s| work_s.max(1e-6));
+        let mean_s = (work_s / ahead.tasks.max(1) as f64).max(1e-6);
+        if mean_s * tasks as f64 > way.to.0 {
+            let more = tasks + 1 + (tasks as f64 * (APART - 1.0)) as u64;
+            let place = |tasks: u64| (mean_s * tasks as f64, self.queue_s(mean_s, tasks, now).max(way.to.1));
+            *way = Way { from: place(tasks), to: place(more) };
         }
-        let ahead = self.jobs.lines.waiting.range(..job.rank);
-        let ahead: u64 = ahead.filter_map(|rank| Some(self.jobs.table.get(&rank.job)?.waiting())).sum();
-        if ahead < line.free {
-            return Some(starting(now, 0.0, 0.0, 0.0));
-        }
-        if ahead < line.slots {
-            let need = (ahead + 1 - line.free).div_ceil(line.each);
-            let need = u32::try_from(need).unwrap_or(u32::MAX).min(line.machine.hosts());
-            let at = |part: f64| line.machine.quantile_s(need, part);
-            let start_s = at(0.5).filter(|start_s| *start_s < FAR_S)?;
-            let high_s = at((1.0 + HELD) / 2.0).unwrap_or(FAR_S);
-            return Some(starting(now, start_s, at((1.0 - HELD) / 2.0)?, high_s));
-        }
-        // More are ahead than there are slots: they must be done first.
+        let left_s = way.left_s(mean_s * tasks as f64);
         let (low, high) = crate::predict::spread(&[]);
-        let left_s = self.worked_off_s(ahead + 1 - line.slots, id, now)?;
-        Some(starting(now, left_s, left_s * low, left_s * high))
-    }
-
-    /// By when, in seconds from now, so many of the tasks ahead could be done, if anything is known of how long they take.
-    fn worked_off_s(&self, tasks: u64, id: JobId, now: Time) -> Option<f64> {
-        let rank = self.jobs.table.get(&id)?.rank;
-        let ahead = self.jobs.lines.waiting.range(..rank).filter_map(|rank| self.jobs.table.get(&rank.job));
-        let (mut all, mut work_s) = (0.0, 0.0);
-        for job in ahead {
-            all += job.waiting() as f64;
-            work_s += job.waiting() as f64 * job.task_work_s()?;
-        }
-        let left_s = self.queue_s((work_s / all.max(1.0)).max(1e-6), tasks, now);
-        left_s.is_finite().then_some(left_s)
+        left_s.is_finite().then_some([left_s * low * least_s / work_s, left_s, left_s * high * most_s / work_s])
     }
 
     /// When so many hosts should be free together, each with a slot at least.
@@ -213,23 +249,6 @@ impl Scheduler {
                 high_s: edge((1.0 + HELD) / 2.0),
             }
         })
-    }
-
-    /// When a job of several ranks should start: at once, or when as many hosts should be free as it holds out for.
-    fn start_together(&self, id: JobId, now: Time) -> Option<Starting> {
-        let WidthOffer { choice, .. } = self.together(id, now)?.offer?;
-        match choice? {
-            Choice::Start(_) => Some(starting(now, 0.0, 0.0, 0.0)),
-            Choice::Hold(held) => {
-                let needs = self.jobs.table.get(&id)?.rules.needs;
-                let left_s = held.left_s(now.secs());
-                let (low_s, high_s) = self.with_machine(needs, &self.jobs.kept, now, |machine| {
-                    let edge = |part: f64| machine.quantile_s(held.hosts, part).filter(|s| *s < FAR_S);
-                    (edge((1.0 - HELD) / 2.0).unwrap_or(0.0), edge((1.0 + HELD) / 2.0).unwrap_or(FAR_S))
-                });
-                Some(starting(now, left_s, low_s.min(left_s), high_s.max(left_s)))
-            }
-        }
     }
 
     /// A running attempt of this job on this host: its age in seconds, and how long it lasts there.
@@ -253,7 +272,32 @@ impl Scheduler {
     }
 }
 
-fn starting(now: Time, start_s: f64, low_s: f64, high_s: f64) -> Starting {
+impl Line {
+    /// In how many seconds the first task of who has so much ahead has a slot; the outer none where more are ahead than there
+    /// are slots, and those must be done first.
+    fn left_s(&self, ahead: &Ahead) -> Option<Option<[f64; 3]>> {
+        if ahead.tasks < self.free {
+            return Some(Some([0.0; 3]));
+        }
+        if ahead.tasks >= self.slots {
+            return None;
+        }
+        let need = (ahead.tasks + 1 - self.free).div_ceil(self.each) as usize;
+        let taken_s = self.taken_s.get(need - 1).or(self.taken_s.last());
+        Some(taken_s.and_then(|[low_s, start_s, high_s]| {
+            Some([(*low_s)?, start_s.filter(|start_s| *start_s < FAR_S)?, high_s.unwrap_or(FAR_S)])
+        }))
+    }
+}
+
+impl Way {
+    fn left_s(&self, work_s: f64) -> f64 {
+        let part = (work_s - self.from.0) / (self.to.0 - self.from.0);
+        self.from.1 + part * (self.to.1 - self.from.1)
+    }
+}
+
+fn starting(now: Time, [low_s, start_s, high_s]: [f64; 3]) -> Starting {
     let at = |seconds: f64| now + Span::from_secs_f64(seconds.min(FAR_S));
     Starting { start: at(start_s), low: at(low_s), high: at(high_s) }
 }

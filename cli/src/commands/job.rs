@@ -104,7 +104,7 @@ fn row(job: &JobView) -> [String; 8] {
         format!("{}/{}", job.tasks.finished, job.tasks.total),
         job.tasks.failed.to_string(),
         job.tasks.running.to_string(),
-        job.starts.map_or(String::new(), |starts| when::relative(starts.start, now)),
+        job.starts.map_or(String::new(), |starts| start_in_brief(&starts, now)),
         finish,
     ]
 }
@@ -281,6 +281,12 @@ async fn change(context: &Context, session: &Session, request: Request, word: &s
 }
 
 /// When, and where it is known between which times it lies with a chance of 80 %.
+/// When it should start, and between which times with 80 %.
+fn start_in_brief(starts: &StartView, now: Time) -> String {
+    let StartView { start, low, high } = *starts;
+    format!("{} ({}..{})", when::relative(start, now), low.since(now), high.since(now))
+}
+
 fn start_in_words(starts: &StartView, now: Time) -> String {
     let at = |time: Time| when::relative(time, now);
     let StartView { start, low, high } = *starts;

@@ -328,20 +328,18 @@ impl Core {
         self.jobs.get(&job).is_some_and(|job| job.user == user)
     }
 
-    /// The jobs of these that are not settled, as they are now, with forecasts of the first `forecasts` in these states
-    /// (none given: any).
+    /// The jobs of these that are not settled, as they are now. Of those in these states (none given: any) it says when they
+    /// should start, if they wait, and when the first `forecasts` should be done.
     pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState], forecasts: usize) -> Vec<JobView> {
         let mut views: Vec<JobView> = jobs.iter().filter_map(|id| self.view(JobId(id))).collect();
-        let shown = views.iter_mut().filter(|view| states.is_empty() || states.contains(&view.state));
-        for view in shown.take(forecasts) {
+        let shown = |view: &&mut JobView| states.is_empty() || states.contains(&view.state);
+        for view in views.iter_mut().filter(shown).take(forecasts) {
             view.predicted = self.forecast(view.job);
             view.promise = self.promise_status(view.job);
             view.limits = self.limits(view.job);
             view.width = self.width(view.job);
         }
-        if forecasts > 0 {
-            self.say_starts(views.iter_mut());
-        }
+        self.say_starts(views.iter_mut().filter(shown));
         views
     }
 

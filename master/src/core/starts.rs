@@ -5,24 +5,22 @@ use common::{JobId, Span};
 
 use super::Core;
 
-/// Of how many waiting jobs a list says when they should start.
-const STARTS: usize = 8;
-
 impl Core {
     /// When the job should start, if it waits.
     pub(super) fn starts(&self, id: JobId) -> Option<StartView> {
         self.scheduler.predict_start(id, self.now).map(seen)
     }
 
-    /// Says of the first waiting ones of these jobs when they should start.
+    /// Says of those of these jobs that wait when they should start.
     pub(super) fn say_starts<'a>(&self, views: impl Iterator<Item = &'a mut JobView>) {
-        let waiting: Vec<&mut JobView> = views.filter(|view| view.state == JobState::Waiting).take(STARTS).collect();
+        let waiting: Vec<&mut JobView> = views.filter(|view| view.state == JobState::Waiting).collect();
         if waiting.is_empty() {
             return;
         }
         let ids: Vec<JobId> = waiting.iter().map(|view| view.job).collect();
-        for (view, starts) in waiting.into_iter().zip(self.scheduler.predict_starts(&ids, self.now)) {
-            view.starts = starts.map(seen);
+        let mut starts = self.scheduler.predict_starts(&ids, self.now);
+        for view in waiting {
+            view.starts = starts.remove(&view.job).map(seen);
         }
     }
 

@@ -56,3 +56,27 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
     assert!(told[1..].iter().all(|round| round.iter().all(|(id, _)| *id != 1)), "{told:?}");
     assert!(last.contains(&(2, true)) && last.iter().all(|(_, settled)| *settled), "{told:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_waiting_job_of_a_list_says_when_it_should_start() {
+    let master = Master::start().await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    for request in 1..=120 {
+        submit(&ann, request, &noops(2)).await.unwrap();
+    }
+    worker.assignments(2).await;
+    let replies = ann.ask(&Request::Jobs { jobs: Selector::Ids(IdSet::new()), states: Vec::new() }).await.unwrap();
+    let views = replies.iter().flat_map(|reply| match reply {
+        Reply::Jobs(views) => views,
+        other => panic!("{other:?}"),
+    });
+    let mut last = common::Time::default();
+    for view in views.filter(|view| view.state == JobState::Waiting) {
+        let starts = view.starts.unwrap_or_else(|| panic!("job {} waits", view.job));
+        assert!(starts.low <= starts.start && starts.start <= starts.high, "{starts:?}");
+        assert!(last <= starts.start || view.job.0 % 100 == 1, "job {} before who is ahead", view.job);
+        last = starts.start;
+    }
+    assert!(last > common::Time::default(), "somebody waits");
+}

@@ -116,21 +116,55 @@ impl<'a> Machine<'a> {
         self.first_s(|time_s| self.enough(hosts, time_s), part, 0.0)
     }
 
+    /// The same of each of these probabilities, which rise, for one host more than are free, for two more, and so on:
+    /// straight between the places of a scale, which is hardly dearer than one of them exactly. For hosts that stay.
+    pub fn quantiles_s<const N: usize>(&self, parts: [f64; N]) -> Vec<[Option<f64>; N]> {
+        let (Some(least), Some(most)) = (parts.first(), parts.last()) else { return Vec::new() };
+        let Some(from_s) = self.quantile_s(self.free + 1, *least) else { return Vec::new() };
+        let to_s = self.quantile_s(self.hosts(), *most).map_or(NEVER_S, |most_s| most_s * (1.0 + 1e-9));
+        let wider = ((to_s + 1.0) / (from_s + 1.0)).max(1.0);
+        let place_s = |number: u32| (from_s + 1.0) * wider.powf(f64::from(number) / f64::from(PLACES)) - 1.0;
+        let wanted = (self.hosts() - self.free) as usize;
+        let at_least = |time_s: f64| {
+            let mut law = self.law(wanted, time_s);
+            for at in (0..wanted).rev() {
+                law[at] += law[at + 1];
+            }
+            (time_s, law)
+        };
+        let laws: Vec<(f64, Vec<f64>)> = (0..=PLACES).map(|number| at_least(place_s(number))).collect();
+        let between = |hosts: usize, part: f64| {
+            let after = laws.partition_point(|(_, law)| law[hosts] < part);
+            let (time_s, law) = laws.get(after)?;
+            let Some((before_s, before)) = after.checked_sub(1).map(|before| &laws[before]) else {
+                return Some(*time_s);
+            };
+            Some(before_s + (part - before[hosts]) / (law[hosts] - before[hosts]) * (time_s - before_s))
+        };
+        (1..=wanted).map(|hosts| parts.map(|part| between(hosts, part))).collect()
+    }
+
     /// The probability that so many hosts are free at that time.
     fn enough(&self, hosts: u32, time_s: f64) -> f64 {
-        let stay = self.stay(time_s);
         let sure = if self.staying.is_none() { self.free } else { 0 };
         let need = hosts.saturating_sub(sure) as usize;
-        // The probability of each number of hosts, all from `need` on together.
+        self.law(need, time_s)[need]
+    }
+
+    /// The probability of each number of hosts that are free at that time, all from `need` on together; beside those that
+    /// are free already, where these stay.
+    fn law(&self, need: usize, time_s: f64) -> Vec<f64> {
+        let stay = self.stay(time_s);
+        let leave = if self.staying.is_none() { 0 } else { self.free };
         let mut law = vec![0.0; need + 1];
         law[0] = 1.0;
-        for _ in sure..self.free {
+        for _ in 0..leave {
             also(&mut law, 1, stay);
         }
         for unit in &self.units {
             also(&mut law, unit.hosts as usize, stay * unit.law.ended(unit.age_s, time_s));
         }
-        law[need]
+        law
     }
 
     fn stay(&self, time_s: f64) -> f64 {

@@ -282,6 +282,27 @@ proptest! {
     }
 
     #[test]
+    fn the_laws_of_all_waits_at_once_are_those_one_by_one(
+        ages in prop::collection::vec(1.0..100_000.0_f64, 1..40),
+        free in 0_u32..5,
+        ends in (0.0..4.0_f64, 8.0..14.0_f64),
+    ) {
+        const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
+        let law = UniformLog::between(ends.0, ends.1).expect("a law");
+        let ages = ages.iter().filter(|age_s| law.ended(**age_s, 1.0) < 1.0);
+        let units: Vec<Unit<'_>> = ages.map(|age_s| Unit { hosts: 1, age_s: *age_s, law: &law }).collect();
+        let machine = Machine::new(free, units);
+        let all = machine.quantiles_s(PARTS);
+        prop_assert_eq!(all.len() as u32, machine.hosts() - free);
+        for (hosts, found) in (free + 1..).zip(all) {
+            for (part, found) in PARTS.into_iter().zip(found) {
+                let (Some(found), Some(one)) = (found, machine.quantile_s(hosts, part)) else { panic!("{hosts} never come") };
+                prop_assert!((found - one).abs() <= 0.03 * one + 0.5, "{hosts}, {part}: {found} and {one}");
+            }
+        }
+    }
+
+    #[test]
     fn learned_laws_are_laws_of_lifetimes(
         runs in prop::collection::vec((0.5..1e6_f64, any::<bool>()), 0..80),
         running in prop::collection::vec(0.0..1e5_f64, 0..10),

@@ -42,6 +42,42 @@ fn a_waiting_job_should_start_when_what_runs_is_done() {
 }
 
 #[test]
+fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
+    let mut w = World::new();
+    taught(&mut w);
+    for host in 2..=8 {
+        w.host(host).joins();
+    }
+    w.job(8).submit();
+    let line: Vec<JobId> =
+        (0..300).map(|number| w.job(1 + number % 3).estimate(s(60 + u64::from(number % 90))).submit()).collect();
+    let starts = w.scheduler.predict_starts(&line, w.now);
+    let mut last_s = 0.0;
+    for (place, job) in line.iter().enumerate() {
+        let left_s = starts[job].start.since(w.now).secs();
+        assert!(last_s - 1.0 <= left_s, "{place}: {left_s} s after {last_s} s");
+        last_s = left_s;
+        if place % 15 > 0 {
+            continue;
+        }
+        let [alone_s, low_s, high_s] = start_s(&w, *job).expect("it waits");
+        assert!((left_s - alone_s).abs() <= 0.1 * alone_s + 5.0, "{place}: {left_s} s in a list, {alone_s} s alone");
+        assert!(low_s <= alone_s && alone_s <= high_s, "{place}: {low_s} {alone_s} {high_s}");
+    }
+    assert!((2_000.0..20_000.0).contains(&last_s), "600 tasks of 105 s on eight hosts: {last_s}");
+}
+
+#[test]
+fn who_is_behind_tasks_of_which_nothing_is_known_is_told_a_start_as_well_and_less_surely() {
+    let mut w = World::new();
+    w.host(1).joins();
+    let line = [w.job(1).submit(), w.job(5).submit(), w.job(1).submit()];
+    let [_, _, last] = line;
+    let [start, low, high] = start_s(&w, last).expect("there is a host");
+    assert!(low < start / 10.0 && start * 10.0 < high, "{low} {start} {high}");
+}
+
+#[test]
 fn owners_who_are_there_are_expected_to_leave() {
     let mut w = World::new();
     let host = taught(&mut w);

@@ -1,0 +1,73 @@
+//! What it costs to say when each of a list's waiting jobs should start: a hundred of them, behind full hosts. Prints the
+//! processor time of one list and of one job alone, by the number of hosts, for bags and for jobs of several ranks.
+//!
+//! Run with `cargo bench -p scheduler --bench starts`. Of several rounds the best one counts.
+
+use std::time::{Duration, Instant};
+
+use common::host::OwnerState;
+use common::job::{Rules, WIDTH_POLICY};
+use common::{HostId, IdSet, Incarnation, JobId, Ranks, Span, Speed, Time};
+use scheduler::event::Bag;
+use scheduler::{Event, Scheduler, Settings};
+
+const JOBS: u32 = 100;
+const ROUNDS: usize = 5;
+
+fn main() {
+    // `cargo test --benches` runs this too: it should only be seen to work then.
+    let sizes = if std::env::args().any(|arg| arg == "--bench") { &[100, 1_000, 10_000][..] } else { &[20][..] };
+    println!("starts of {JOBS} waiting jobs behind full hosts, best of {ROUNDS} rounds");
+    for ranks in [false, true] {
+        for hosts in sizes {
+            let (grid, jobs) = full(*hosts, ranks);
+            let best = |jobs: &[JobId]| (0..ROUNDS).map(|_| cost(&grid, jobs)).min().unwrap_or_default();
+            let what = if ranks { "of ranks" } else { "bags" };
+            println!("{hosts:6} hosts, {what:8}  list {:>10.1?}  one {:>10.1?}", best(&jobs), best(&jobs[50..51]));
+        }
+    }
+}
+
+fn cost(grid: &Scheduler, jobs: &[JobId]) -> Duration {
+    let began = Instant::now();
+    let starts = grid.predict_starts(jobs, Time(100_000_000));
+    let took = began.elapsed();
+    assert_eq!(starts.len(), jobs.len(), "each of them should start");
+    took
+}
+
+/// A grid with a task on each host, and jobs that wait.
+fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
+    let (mut scheduler, mut fx) = (Scheduler::new(Settings::default(), Incarnation(1)), Vec::new());
+    for host in 1..=hosts {
+        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
+        let status = OwnerState::Away.into();
+        let joined = Event::HostJoined { host: HostId(host), slots: 1, speed, status, held: Vec::new() };
+        scheduler.step(Time(0), joined, &mut fx);
+    }
+    let mut submit = |job: u32, bag: Bag| {
+        fx.clear();
+        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag }, &mut fx);
+    };
+    let estimate = |seconds: u32| Some(Span::from_secs(u64::from(seconds)));
+    let rules =
+        |policy: &str, seconds| Rules { policy: policy.to_owned(), estimate: estimate(seconds), ..Rules::default() };
+    submit(1, Bag::new(IdSet::from_range(1, hosts), rules("FCFS", 600)));
+    let jobs: Vec<JobId> = (2..2 + JOBS).map(JobId).collect();
+    for job in &jobs {
+        // Half of the line is beyond the slots.
+        let tasks = 1 + hosts / (JOBS / 2);
+        let bag = if ranks {
+            let widths =
+                Ranks { work: estimate(36_000), parallelism: Some(8.0), sigma: Some(0.5), ..Ranks::new(1, Some(16)) };
+            Bag {
+                ranks: Some(widths),
+                ..Bag::new(Ranks::tasks(1), Rules { policy: WIDTH_POLICY.to_owned(), ..Rules::default() })
+            }
+        } else {
+            Bag::new(IdSet::from_range(1, tasks), rules("FCFS", 100 + job.0))
+        };
+        submit(job.0, bag);
+    }
+    (scheduler, jobs)
+}
