@@ -44,7 +44,7 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
         let estimator = Estimator { user: format!("user {job}"), program: "search".to_owned() };
         let terms = Terms { estimator, ..Terms::default() };
         let bag = Bag { terms, disclosed: true, ..Bag::new(IdSet::from_range(1, 100_000), rules) };
-        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag }, &mut fx);
+        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag: Box::new(bag) }, &mut fx);
     }
     let held = |host| scheduler.host(HostId(host)).map_or(0, |host| host.attempts.len());
     assert_eq!((1..=hosts).map(held).sum::<usize>(), hosts as usize, "the grid is full");

@@ -47,7 +47,7 @@ fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
     }
     let mut submit = |job: u32, bag: Bag| {
         fx.clear();
-        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag }, &mut fx);
+        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag: Box::new(bag) }, &mut fx);
     };
     let estimate = |seconds: u32| Some(Span::from_secs(u64::from(seconds)));
     let rules =

@@ -83,7 +83,7 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
             next_job += 1;
             let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
             let bag = Bag::new(IdSet::from_range(1, tasks), rules);
-            scheduler.step(now, Event::JobSubmitted { job: JobId(next_job), bag }, &mut fx);
+            scheduler.step(now, Event::JobSubmitted { job: JobId(next_job), bag: Box::new(bag) }, &mut fx);
             waiting += u64::from(tasks);
         }
         waiting -= collect(&mut fx, &mut live);
@@ -148,7 +148,7 @@ fn noops(events: u64) {
     };
     scheduler.step(Time(0), joined, &mut fx);
     let bag = Bag::new(IdSet::from_range(1, 10_000_000), Rules::default());
-    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag }, &mut fx);
+    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }, &mut fx);
     let (mut live, mut done, mut longest) = (vec![Vec::new(); 2], 0, 0);
     let began = clock();
     while done < events {
@@ -170,6 +170,6 @@ fn submit() {
     let mut fx = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 1_000_000), Rules::default());
     let began = clock();
-    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag }, &mut fx);
+    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }, &mut fx);
     println!("submit of 1,000,000 tasks: {:?}", clock() - began);
 }

@@ -19,14 +19,14 @@ pub enum Event {
         /// Its number, never used before.
         job: JobId,
         /// What is to be scheduled.
-        bag: Bag,
+        bag: Box<Bag>,
     },
     /// A bag from before a restart of the master, as the store knew it. Comes before any host of this incarnation.
     JobRestored {
         /// Its number.
         job: JobId,
         /// What is to be scheduled.
-        bag: Bag,
+        bag: Box<Bag>,
         /// How far it was.
         progress: Box<Progress>,
     },

@@ -85,8 +85,8 @@ impl Scheduler {
     /// Handles the event; says which host has just finished something and so may want more short tasks.
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
         match event {
-            Event::JobSubmitted { job, bag } => self.on_job_submitted(job, bag, fx),
-            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, bag, &progress, fx),
+            Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
+            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, *bag, &progress, fx),
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
             Event::JobForgotten { job } => self.on_job_forgotten(job),

@@ -174,7 +174,7 @@ impl World<'_> {
         let (speed, status) = (Speed::REFERENCE, Status::from(OwnerState::Away));
         self.step(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
         let mean_s = self.case.law.mean() * self.case.unit_s;
-        self.step(Event::JobSubmitted { job: TEACHER, bag: bag(self.case.known, "FCFS", mean_s, None) });
+        self.step(Event::JobSubmitted { job: TEACHER, bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)) });
         for number in 1..=self.case.known {
             let ran = Span::from_secs_f64(self.case.work_s(&mut stream));
             let task = common::TaskId::new(TEACHER, number);
@@ -212,7 +212,10 @@ impl World<'_> {
     fn submit(&mut self) {
         let deadline = self.way.deadline.then(|| self.now + Span::from_secs_f64(LONG_S));
         let mean_s = self.case.law.mean() * self.case.unit_s;
-        self.step(Event::JobSubmitted { job: JOB, bag: bag(self.case.tasks, self.way.policy, mean_s, deadline) });
+        self.step(Event::JobSubmitted {
+            job: JOB,
+            bag: Box::new(bag(self.case.tasks, self.way.policy, mean_s, deadline)),
+        });
     }
 
     fn go_on(&mut self) {

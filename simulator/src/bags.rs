@@ -191,7 +191,7 @@ impl World<'_> {
         }
         let job = JobId(number as u32 + 1);
         let counterfactual = self.wanted.single.then(|| bag.clone());
-        self.step(Event::JobSubmitted { job, bag });
+        self.step(Event::JobSubmitted { job, bag: Box::new(bag) });
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {
             let excess = |task: &Task| task.estimate.0.saturating_sub(task.takes.0);
             let worst = (0..asked.tasks.len()).max_by_key(|at| (excess(&asked.tasks[*at]), Reverse(*at)));

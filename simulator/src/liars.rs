@@ -128,7 +128,7 @@ impl Court<'_> {
         let quorum = Quorum { size: scheme.size, adaptive: scheme.adaptive, compare: Compare::Bytes };
         let rules = Rules { quorum, policy: "PRI-CR".to_owned(), ..Rules::default() };
         self.settled = false;
-        self.step(Event::JobSubmitted { job, bag: Bag::new(IdSet::from_range(1, tasks), rules) });
+        self.step(Event::JobSubmitted { job, bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)) });
         while !self.settled
             && let Some(Reverse((at, attempt, host))) = self.due.pop()
         {

@@ -45,8 +45,11 @@ mod tests {
             status: OwnerState::Away.into(),
             held: Vec::new(),
         };
-        let events =
-            vec![(Time(1), Event::JobSubmitted { job: JobId(1), bag }), (Time(2), joined), (Time(3), Event::Tick)];
+        let events = vec![
+            (Time(1), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }),
+            (Time(2), joined),
+            (Time(3), Event::Tick),
+        ];
         let record = Record { settings: Settings::default(), incarnation: Incarnation(1), events };
         let again: Record = postcard::from_bytes(&postcard::to_stdvec(&record).unwrap()).unwrap();
         let effects = replay(&record);

@@ -306,7 +306,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let rules = Rules { policy: self.policy.to_owned(), checkpoint: self.kind.keep, ..Rules::default() };
         let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true, ranks: None };
         let job = self.job(user, number);
-        self.events.push(Event::JobSubmitted { job, bag });
+        self.events.push(Event::JobSubmitted { job, bag: Box::new(bag) });
         self.sets.insert(job, Set { user, number, fates, done: vec![Span::ZERO; tasks] });
         self.users[user].set = number;
         self.all_happened(What::Disclosed, user, number, 1..tasks);

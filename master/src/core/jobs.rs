@@ -169,7 +169,7 @@ impl Core {
         }
         let entry = Job { disclosed, ..Job::new(spec, user.to_owned(), body.len() as u64, self.now) };
         self.enter(job, entry);
-        self.step(Event::JobSubmitted { job, bag })?;
+        self.step(Event::JobSubmitted { job, bag: Box::new(bag) })?;
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
@@ -257,7 +257,7 @@ impl Core {
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
-        self.step(Event::JobRestored { job, bag, progress: Box::new(restored.progress) })
+        self.step(Event::JobRestored { job, bag: Box::new(bag), progress: Box::new(restored.progress) })
     }
 
     /// Stops the tasks (none given: all) of a job, and says how many were affected.

@@ -79,7 +79,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         let deadline = Time(earliest.0.saturating_add_signed(*slack * 1_000_000));
         bag.terms.deadline = Some(deadline);
         story.deadlines.insert(JobId(number), deadline);
-        let effects = world.send(Event::JobSubmitted { job: JobId(number), bag });
+        let effects = world.send(Event::JobSubmitted { job: JobId(number), bag: Box::new(bag) });
         if ended(&effects).iter().any(|(_, why)| matches!(why, EndReason::Policed { .. })) {
             story.killers.insert(JobId(number), earliest);
         }

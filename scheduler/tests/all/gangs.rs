@@ -31,7 +31,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
     let progress = Progress { tried: vec![live(0), live(1)], attempts: 2, ..Progress::default() };
     o.jobs = 1;
     o.formed.insert(JobId(1), 2);
-    o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress) });
+    o.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag.clone()), progress: Box::new(progress) });
     for index in 0..2 {
         o.held.entry(HostId(index + 1)).or_default().insert(attempt(index, 1), Phase::Running);
         o.joins(index + 1);
@@ -44,7 +44,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
     o.ends(JobId(1), 1, Outcome::Succeeded);
     assert_eq!(o.places(other).len(), 2);
     let mut fresh = Office::of(2);
-    fresh.send(Event::JobRestored { job: JobId(1), bag, progress: Box::default() });
+    fresh.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::default() });
     assert_eq!(fresh.places(JobId(1)).len(), 2);
 }
 
@@ -74,7 +74,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
     let restored = |progress: &Progress| {
         let mut o = Office::of(0);
         o.jobs = 1;
-        o.send(Event::JobRestored { job: JobId(1), bag: bag.clone(), progress: Box::new(progress.clone()) });
+        o.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag.clone()), progress: Box::new(progress.clone()) });
         o.held.entry(host).or_default().insert(attempt, Phase::Running);
         o.joins(host.0);
         o
@@ -108,7 +108,7 @@ fn disclosed(o: &mut Office, tasks: u32) -> JobId {
     o.jobs += 1;
     let rules = Rules { policy: "FCFSxFCFS".into(), ..Rules::default() };
     let bag = Bag { disclosed: true, ..Bag::new(IdSet::from_range(1, tasks), rules) };
-    o.send(Event::JobSubmitted { job: JobId(o.jobs), bag });
+    o.send(Event::JobSubmitted { job: JobId(o.jobs), bag: Box::new(bag) });
     JobId(o.jobs)
 }
 
@@ -124,7 +124,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
     o.jobs += 1;
     let (job, rules) = (JobId(o.jobs), Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() });
     let bag = Bag { ranks: Some(exactly(3)), ..Bag::new(Ranks::tasks(3), rules) };
-    let effects = o.send(Event::JobSubmitted { job, bag });
+    let effects = o.send(Event::JobSubmitted { job, bag: Box::new(bag) });
     assert_eq!((o.places(job).len(), o.places(explored).len()), (3, 1), "one host was free");
     let gone: Vec<TaskId> = effects
         .iter()

@@ -155,7 +155,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         let bag =
             scheduler::event::Bag { disclosed: true, ..scheduler::event::Bag::new(IdSet::from_range(1, 1), rules) };
         let progress = scheduler::event::Progress { tried: vec![tried.clone()], attempts: 1, ..Default::default() };
-        Event::JobRestored { job: JobId(1), bag, progress: Box::new(progress) }
+        Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::new(progress) }
     };
     let joins = |phase| {
         let mut scheduler = Scheduler::new(Settings::default(), common::Incarnation(1));

@@ -13,7 +13,7 @@ use crate::world::{World, ended, job_settled, settled, starts, stopped, verdict}
 
 fn submit(job: u32, tasks: IdSet, policy: &str) -> Event {
     let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
-    Event::JobSubmitted { job: JobId(job), bag: Bag::new(tasks, rules) }
+    Event::JobSubmitted { job: JobId(job), bag: Box::new(Bag::new(tasks, rules)) }
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn restored(lost: bool) -> (World, AttemptId) {
     };
     let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
     let bag = Bag::new(IdSet::from_range(1, 1), Rules::default());
-    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag, progress }, &mut Vec::new());
+    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress }, &mut Vec::new());
     assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);
     (w, attempt)
 }
@@ -299,7 +299,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
     };
     let bag = Bag::new(IdSet::from_range(1, 3), Rules { policy: "GONE".into(), ..Rules::default() });
     let mut effects = Vec::new();
-    let event = Event::JobRestored { job: JobId(1), bag, progress: Box::new(progress) };
+    let event = Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::new(progress) };
     w.scheduler.step(w.now, event, &mut effects);
     assert_eq!(w.books(HostId(1)), [attempt(7)]);
     assert_eq!(w.task_state(JobId(1), 3), TaskState::Finished);

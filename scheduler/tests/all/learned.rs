@@ -148,7 +148,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
     };
     let progress = Box::new(Progress { tried: vec![tried], attempts: 1, ..Progress::default() });
     let mut effects = Vec::new();
-    world.scheduler.step(world.now, Event::JobRestored { job: JobId(9), bag, progress }, &mut effects);
+    world.scheduler.step(world.now, Event::JobRestored { job: JobId(9), bag: Box::new(bag), progress }, &mut effects);
     assert_eq!(limit(&effects), Some(told[1]));
 }
 

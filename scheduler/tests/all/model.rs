@@ -704,13 +704,13 @@ impl Model {
             };
             Event::JobRestored {
                 job: *id,
-                bag: Bag {
+                bag: Box::new(Bag {
                     tasks: set(&job.all),
                     rules: job.rules.clone(),
                     terms: job.terms.clone(),
                     disclosed: job.disclosed,
                     ranks: None,
-                },
+                }),
                 progress: Box::new(progress),
             }
         };

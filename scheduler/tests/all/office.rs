@@ -147,7 +147,7 @@ impl Office {
         let mut rules = Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() };
         change(&mut rules);
         let bag = Bag { ranks: Some(ranks), ..Bag::new(Ranks::tasks(ranks.least), rules) };
-        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag });
+        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Box::new(bag) });
         JobId(self.jobs)
     }
 
@@ -155,7 +155,10 @@ impl Office {
         self.jobs += 1;
         let mut rules = Rules { policy: "FCFS".into(), ..Rules::default() };
         change(&mut rules);
-        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Bag::new(IdSet::from_range(1, tasks), rules) });
+        self.send(Event::JobSubmitted {
+            job: JobId(self.jobs),
+            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+        });
         JobId(self.jobs)
     }
 
@@ -165,7 +168,7 @@ impl Office {
         let rules = Rules { policy: "CALENDAR".into(), estimate: Some(s(1_000)), ..Rules::default() };
         let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
         bag.terms.deadline = Some(self.now + s(deadline_s));
-        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag });
+        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Box::new(bag) });
         JobId(self.jobs)
     }
 

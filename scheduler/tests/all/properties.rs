@@ -295,7 +295,7 @@ impl Fleet {
         };
         let tasks = IdSet::from_range(1, u32::from(b % 13));
         let bag = Bag { disclosed: (b / 13).is_multiple_of(2), ..Bag::new(tasks, rules) };
-        self.send(Event::JobSubmitted { job, bag });
+        self.send(Event::JobSubmitted { job, bag: Box::new(bag) });
     }
 
     fn complete(&mut self, host: HostId, b: u16) {

@@ -67,7 +67,7 @@ impl Court {
             failed: BTreeSet::new(),
             prompt: true,
         };
-        court.send(Event::JobSubmitted { job: JOB, bag: Bag::new(IdSet::from_range(1, tasks), rules) });
+        court.send(Event::JobSubmitted { job: JOB, bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)) });
         court
     }
 
@@ -312,7 +312,11 @@ fn results_from_before_a_restart_are_compared_anew() {
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(2));
     let mut effects = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 4), rules);
-    scheduler.step(Time(1), Event::JobRestored { job: JOB, bag, progress: Box::new(progress) }, &mut effects);
+    scheduler.step(
+        Time(1),
+        Event::JobRestored { job: JOB, bag: Box::new(bag), progress: Box::new(progress) },
+        &mut effects,
+    );
     assert_eq!(effects, [Effect::Compare { attempt: of(2, 2), with: vec![of(2, 1)] }]);
     effects.clear();
     let agrees = vec![1];

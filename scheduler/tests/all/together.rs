@@ -356,7 +356,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
     assert_eq!(o.scheduler.limits_offered(&bag).map(|limits| limits.runs), Some(6), "one run for each job");
     o.jobs += 1;
     let job = JobId(o.jobs);
-    let first = limits(&o.send(Event::JobSubmitted { job, bag }));
+    let first = limits(&o.send(Event::JobSubmitted { job, bag: Box::new(bag) }));
     let limit = first[0].expect("a limit is learned");
     assert!(first.len() == 2 && (s(110)..s(300)).contains(&limit), "{first:?}");
     o.all_ready(job);

@@ -277,7 +277,7 @@ impl JobDraft<'_> {
     pub(crate) fn asks(self) -> (JobId, Vec<Effect>) {
         self.world.jobs += 1;
         let (job, bag) = (JobId(self.world.jobs), self.bag());
-        (job, self.world.send(Event::JobSubmitted { job, bag }))
+        (job, self.world.send(Event::JobSubmitted { job, bag: Box::new(bag) }))
     }
 }
 

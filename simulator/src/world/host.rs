@@ -4,12 +4,16 @@
 use common::attempt::{Held, Phase};
 use common::host::YieldReason;
 use common::{AttemptId, Span, Speed, Time};
+use smallvec::SmallVec;
 
 use super::course::{Course, Stretch};
 use super::outcome::Fate;
 
 /// No time: what is not planned.
 pub(super) const NEVER: Time = Time(u64::MAX);
+
+/// Places of attempts in the run's list. Of most hosts they lie in the host itself: to look elsewhere in memory costs more.
+pub(super) type Numbers = SmallVec<[u32; 4]>;
 
 /// A host in a run.
 #[derive(Debug, Clone)]
@@ -20,7 +24,7 @@ pub(super) struct Host {
     pub(super) near: Option<(u32, Stretch)>,
     pub(super) speed: Speed,
     /// Its attempts, as places in the run's list, stopped ones that it does not know of included.
-    pub(super) held: Vec<u32>,
+    pub(super) held: Numbers,
     /// Since when it has had attempts without a break: heartbeats are counted from here.
     pub(super) busy_since: Time,
     /// Time between heartbeats.
@@ -38,7 +42,7 @@ impl Host {
         stretch: 0,
         near: None,
         speed: Speed::REFERENCE,
-        held: Vec::new(),
+        held: Numbers::new_const(),
         busy_since: Time(0),
         every: Span::ZERO,
         beat_at: NEVER,

@@ -245,7 +245,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.outcome.settled_s.push(None);
         self.open += 1;
         let number = JobId(self.sim.jobs.len() as u32);
-        self.step(Event::JobSubmitted { job: number, bag: job.bag() });
+        self.step(Event::JobSubmitted { job: number, bag: Box::new(job.bag()) });
     }
 
     /// The job that came as this one.

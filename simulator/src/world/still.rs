@@ -5,7 +5,7 @@ use common::{AttemptId, HostId, Span};
 use scheduler::Event;
 
 use super::course::owner;
-use super::host::{NEVER, Pace};
+use super::host::{NEVER, Numbers, Pace};
 use super::outcome::{Fate, Standstill};
 use super::plan::What;
 use super::simulator::Live;
@@ -33,7 +33,7 @@ impl Live<'_, '_> {
             return;
         }
         let waits = |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
-        let (back, held): (Vec<u32>, Vec<u32>) = self.sim.hosts[place].held.iter().copied().partition(waits);
+        let (back, held): (Numbers, Numbers) = self.sim.hosts[place].held.iter().copied().partition(waits);
         if back.is_empty() {
             return;
         }
