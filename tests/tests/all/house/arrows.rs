@@ -21,7 +21,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
 const PURE: [(&str, &[&str]); 3] = [
     ("common", &["postcard", "serde", "thiserror", "uuid"]),
     ("scheduler", &["common", "rand_chacha", "serde", "statrs", "thiserror", "tracing"]),
-    ("simulator", &["common", "rand_chacha", "scheduler", "serde", "serde_json", "thiserror", "tracing"]),
+    ("simulator", &["common", "rand_chacha", "scheduler", "serde", "serde_json", "smallvec", "thiserror", "tracing"]),
 ];
 
 /// Libraries that a pure room must not reach over any number of arrows.
