@@ -1,6 +1,7 @@
 //! The books of the jobs: which task is where, and what each tried one has been through. Tasks that were never tried,
 //! and settled ones, are only members of sets of ranges. What is not here: decisions.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Outcome;
@@ -24,6 +25,7 @@ use crate::policy::placement::Scene;
 use crate::policy::replication::{Class, Replicated, Replication, Urgency};
 use crate::policy::{Limits, Policy};
 use crate::promises::Promise;
+use crate::queue::Sums;
 use crate::quorum::Question;
 use crate::reservation::Run;
 use crate::settings::Settings;
@@ -614,6 +616,8 @@ pub(crate) struct Lines {
     pub(crate) copying: BTreeSet<Rank>,
     /// When jobs are to be looked at though nothing happened.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
+    /// What is ahead of whom in a long line.
+    pub(crate) sums: RefCell<Option<Sums>>,
 }
 
 impl Lines {

@@ -40,6 +40,7 @@ pub mod policy;
 pub mod predict;
 mod prices;
 mod promises;
+mod queue;
 mod quorum;
 pub mod record;
 pub mod reservation;

@@ -2,6 +2,7 @@
 //! has lasted so far, and how long owners stay. What is not here: the predictors (`malleable`), and when jobs are done
 //! (`views`).
 
+use std::cell::{LazyCell, OnceCell};
 use std::collections::BTreeMap;
 
 use common::job::Needs;
@@ -10,6 +11,7 @@ use common::{JobId, Span, Time};
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
 use crate::policy::ordering::Rank;
+use crate::queue::Ahead;
 use crate::scheduler::Scheduler;
 use crate::survival::{Curve, Tabulated};
 
@@ -87,20 +89,14 @@ const APART: f64 = 1.25;
 const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
 /// The slots that waiting jobs stand in line for.
-struct Line {
-    /// When one more slot than are free is free, two more, and so on, in seconds from now; or `each` times as many.
-    taken_s: Vec<[Option<f64>; 3]>,
+struct Line<'a> {
+    /// The taken ones, or some that stand for `each` of them.
+    machine: Machine<'a>,
+    /// When one of them is free, two, and so on, in seconds from now, where somebody has asked.
+    taken_s: OnceCell<Vec<[Option<f64>; 3]>>,
     each: u64,
     free: u64,
     slots: u64,
-}
-
-/// What is ahead of a job in that line.
-#[derive(Clone, Copy, Default)]
-struct Ahead {
-    tasks: u64,
-    /// In seconds on a host of speed 1: as it may be at least, as is likely, and at most.
-    work_s: [f64; 3],
 }
 
 /// A piece of the line, beyond the slots: how much work is ahead of its ends, and in how many seconds that is done.
@@ -159,69 +155,50 @@ impl Scheduler {
         let waits = |id: &&JobId| self.jobs.table.get(id).is_some_and(|job| job.attempts == 0 && !job.settled());
         let (together, alone): (Vec<JobId>, Vec<JobId>) =
             ids.iter().filter(waits).partition(|id| self.jobs.table.get(id).is_some_and(|job| job.gang.is_some()));
-        let mut starts = BTreeMap::new();
-        if !alone.is_empty() {
-            let laws = Laws::of(self);
-            let line = self.line(&laws, now);
-            let task = Machine::new(0, vec![Unit { hosts: 1, age_s: 0.0, law: &laws.unknown }]);
-            let unknown_s = PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S));
-            let mut way = Way::default();
-            for (id, ahead) in self.ahead_of(&alone, unknown_s) {
-                let left_s = match line.left_s(&ahead) {
-                    Some(left_s) => left_s,
-                    None => self.worked_off_s(&ahead, ahead.tasks + 1 - line.slots, &mut way, now),
-                };
-                starts.extend(left_s.map(|left_s| (id, starting(now, left_s))));
-            }
-        }
-        starts.extend(self.waits_together(&together, now).into_iter().map(|(id, left_s)| (id, starting(now, left_s))));
-        starts
+        let waits = self.waits_alone(&alone, now).into_iter().chain(self.waits_together(&together, now));
+        waits.map(|(id, left_s)| (id, starting(now, left_s))).collect()
     }
 
-    fn line(&self, laws: &Laws<'_>, now: Time) -> Line {
-        let stays = self.stays(now);
-        let usable = self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run());
+    /// In how many seconds each of these jobs of one host each should start, between the ends of its interval.
+    fn waits_alone(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
+        let mut places: Vec<Rank> = ids.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank)).collect();
+        places.sort_unstable();
+        let hosts = || self.hosts.table.values().filter(|host| counts(host));
+        if places.is_empty() || hosts().next().is_none() {
+            return Vec::new();
+        }
+        let (laws, stays) = (Laws::of(self), self.stays(now));
         let (mut free, mut busy) = (0, Vec::new());
-        for host in usable {
+        for host in hosts().filter(|host| host.owner.lets_run()) {
             free += host.free_slots();
-            let loads = host.books.iter().map(|(attempt, load)| self.unit(laws, host, attempt.task.job, load, now));
+            let loads = host.books.iter().map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
             busy.extend(loads);
         }
         let mut units: Vec<Unit<'_>> = busy.iter().map(|(age_s, law)| Unit { hosts: 1, age_s: *age_s, law }).collect();
         units.extend(stays.iter().flat_map(|(age_s, slots)| {
             std::iter::repeat_n(Unit { hosts: 1, age_s: *age_s, law: &laws.stay as &dyn Lifetime }, *slots)
         }));
-        units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
-        let slots = (free + units.len()) as u64;
-        // Of many slots some stand for all: the median is the same, the interval somewhat wider.
-        let each = units.len().div_ceil(UNITS).max(1);
-        let some = units.into_iter().skip(each / 2).step_by(each).collect();
-        let taken_s = Machine::new(0, some).quantiles_s(PARTS);
-        Line { taken_s, each: each as u64, free: free as u64, slots }
-    }
-
-    /// What is ahead of each of these jobs, the first in line first; a task of which nothing is known takes `unknown_s`.
-    fn ahead_of(&self, ids: &[JobId], unknown_s: [f64; 3]) -> Vec<(JobId, Ahead)> {
-        let mut wanted: Vec<Rank> = ids.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank)).collect();
-        wanted.sort_unstable();
-        let mut line = self.jobs.lines.waiting.iter().peekable();
-        let mut ahead = Ahead::default();
-        let mut pass = |upto: Rank| {
-            while let Some(rank) = line.next_if(|rank| **rank < upto) {
-                let Some(job) = self.jobs.table.get(&rank.job) else { continue };
-                let task_s = job.task_work_s().map_or(unknown_s, |work_s| [work_s; 3]);
-                ahead.tasks += job.waiting();
-                ahead.work_s = std::array::from_fn(|at| ahead.work_s[at] + job.waiting() as f64 * task_s[at]);
-            }
-            (upto.job, ahead)
+        let line = Line::of(free, units);
+        let unknown_s = LazyCell::new(|| {
+            let task = Machine::new(0, vec![Unit { hosts: 1, age_s: 0.0, law: &laws.unknown }]);
+            PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
+        });
+        let mut way = Way::default();
+        let mut wait_s = |place: &Rank| {
+            let ahead = self.jobs.ahead_of(*place, now);
+            line.wait_s(ahead.tasks).unwrap_or_else(|| {
+                let work_s =
+                    if ahead.unknown > 0 { unknown_s.map(|task_s| ahead.work_s(task_s)) } else { [ahead.known_s; 3] };
+                self.worked_off_s(&ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
+            })
         };
-        wanted.into_iter().map(&mut pass).collect()
+        places.iter().filter_map(|place| Some((place.job, wait_s(place)?))).collect()
     }
 
-    /// By when, in seconds from now, so many of the tasks ahead could be done; as was found before on this way, where it goes
-    /// that far.
-    fn worked_off_s(&self, ahead: &Ahead, tasks: u64, way: &mut Way, now: Time) -> Option<[f64; 3]> {
-        let [least_s, work_s, most_s] = ahead.work_s.map(|work_s| work_s.max(1e-6));
+    /// By when, in seconds from now, so many of the tasks ahead could be done, which are so much work at least, as is likely
+    /// and at most; as was found before on this way, where it goes that far.
+    fn worked_off_s(&self, ahead: &Ahead, work_s: [f64; 3], tasks: u64, way: &mut Way, now: Time) -> Option<[f64; 3]> {
+        let [least_s, work_s, most_s] = work_s.map(|work_s| work_s.max(1e-6));
         let mean_s = (work_s / ahead.tasks.max(1) as f64).max(1e-6);
         if mean_s * tasks as f64 > way.to.0 {
             let more = tasks + 1 + (tasks as f64 * (APART - 1.0)) as u64;
@@ -272,21 +249,32 @@ impl Scheduler {
     }
 }
 
-impl Line {
-    /// In how many seconds the first task of who has so much ahead has a slot; the outer none where more are ahead than there
+impl<'a> Line<'a> {
+    /// So many free slots, and these that are taken.
+    fn of(free: usize, mut units: Vec<Unit<'a>>) -> Self {
+        units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
+        let slots = (free + units.len()) as u64;
+        // Of many slots some stand for all: the median is the same, the interval somewhat wider.
+        let each = units.len().div_ceil(UNITS).max(1);
+        let some = units.into_iter().skip(each / 2).step_by(each).collect();
+        let (machine, taken_s) = (Machine::new(0, some), OnceCell::new());
+        Line { machine, taken_s, each: each as u64, free: free as u64, slots }
+    }
+
+    /// In how many seconds the first task of who has so many ahead has a slot; the outer none where more are ahead than there
     /// are slots, and those must be done first.
-    fn left_s(&self, ahead: &Ahead) -> Option<Option<[f64; 3]>> {
-        if ahead.tasks < self.free {
+    fn wait_s(&self, ahead: u64) -> Option<Option<[f64; 3]>> {
+        if ahead < self.free {
             return Some(Some([0.0; 3]));
         }
-        if ahead.tasks >= self.slots {
+        if ahead >= self.slots {
             return None;
         }
-        let need = (ahead.tasks + 1 - self.free).div_ceil(self.each) as usize;
-        let taken_s = self.taken_s.get(need - 1).or(self.taken_s.last());
-        Some(taken_s.and_then(|[low_s, start_s, high_s]| {
-            Some([(*low_s)?, start_s.filter(|start_s| *start_s < FAR_S)?, high_s.unwrap_or(FAR_S)])
-        }))
+        let need = (ahead + 1 - self.free).div_ceil(self.each) as usize;
+        let taken_s = self.taken_s.get_or_init(|| self.machine.quantiles_s(PARTS));
+        let Some([low_s, start_s, high_s]) = taken_s.get(need - 1).or(taken_s.last()) else { return Some(None) };
+        let start_s = start_s.filter(|start_s| *start_s < FAR_S);
+        Some(start_s.and_then(|start_s| Some([(*low_s)?, start_s, high_s.unwrap_or(FAR_S)])))
     }
 }
 

@@ -188,10 +188,8 @@ impl Scheduler {
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
         let mut tasks = job.waiting() as f64;
         if tasks > 0.0 {
-            for rank in self.jobs.lines.waiting.range(..job.rank) {
-                let ahead = self.jobs.table.get(&rank.job)?;
-                tasks += task_work_s_or(ahead, work_s) / work_s * ahead.waiting() as f64;
-            }
+            // Jobs of which nothing is known are taken to be like the one that asks.
+            tasks += self.jobs.ahead_of(job.rank, now).work_s(work_s) / work_s;
         }
         let start_cost = self.settings.start_cost;
         let running = self.live_attempts(id).filter_map(|live| {
@@ -245,11 +243,6 @@ impl Scheduler {
             job.plan.predicted.push((stage, self.now, finish));
         }
     }
-}
-
-/// The same for a job that may be unknown: then like the one that asks.
-fn task_work_s_or(job: &Job, otherwise: f64) -> f64 {
-    job.task_work_s().unwrap_or(otherwise)
 }
 
 pub(crate) fn waiting(job: &Job) -> IdSet {

@@ -2,6 +2,7 @@
 
 use common::attempt::{Outcome, Phase};
 use common::{HostId, JobId};
+use scheduler::Event;
 
 use super::world::{World, s};
 
@@ -65,6 +66,12 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
         assert!(low_s <= alone_s && alone_s <= high_s, "{place}: {low_s} {alone_s} {high_s}");
     }
     assert!((2_000.0..20_000.0).contains(&last_s), "600 tasks of 105 s on eight hosts: {last_s}");
+    for job in &line[..250] {
+        w.send(Event::JobCancelled { job: *job, tasks: None });
+    }
+    w.pass(s(2));
+    let [left_s, ..] = start_s(&w, line[299]).expect("it waits");
+    assert!(left_s < 0.4 * last_s, "with a sixth of them ahead: {left_s} s after {last_s} s");
 }
 
 #[test]
