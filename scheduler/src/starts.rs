@@ -11,6 +11,7 @@ use common::{JobId, Span, Time};
 use crate::host::{Host, Liveness, Load, Presence};
 use crate::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
 use crate::policy::ordering::Rank;
+use crate::predict::Server;
 use crate::queue::Ahead;
 use crate::scheduler::Scheduler;
 use crate::survival::{Curve, Tabulated};
@@ -240,6 +241,23 @@ impl Scheduler {
         let law: &dyn Lifetime = laws.program(self, job);
         // Laws are of work, in seconds on a host of speed 1.
         (age_s(load, now), Paced { law, rate: host.speed.factor() })
+    }
+
+    /// Slots that will take such tasks once the owners leave who are there now.
+    pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<Server> {
+        let curves = self.foresight.curves();
+        let (stay, mut stays_s) = (Stay(&curves.resumption), BTreeMap::new());
+        let mut servers = Vec::new();
+        for host in self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run()) {
+            let age_s = now.since(host.owner_since).secs();
+            // Who has been there for about as long stays for as long.
+            let free_s = *stays_s.entry((16.0 * age_s.ln_1p()) as u32).or_insert_with(|| {
+                Machine::new(0, vec![Unit { hosts: 1, age_s, law: &stay }]).quantile_s(1, 0.5).unwrap_or(FAR_S)
+            });
+            let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost) * curves.stretch;
+            servers.extend(std::iter::repeat_n(Server { free_s, task_s: task_s.max(1e-6) }, host.slots as usize));
+        }
+        servers
     }
 
     /// Owners that are there: since how many seconds, and how many slots they keep.

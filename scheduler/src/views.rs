@@ -1,5 +1,7 @@
 //! What can be asked of the scheduler. Plain values; asking changes nothing.
 
+use std::collections::BTreeMap;
+
 use common::attempt::Phase;
 use common::host::OwnerState;
 use common::view::{HostState, JobState, TaskCounts, TaskState};
@@ -176,7 +178,7 @@ impl Scheduler {
     }
 
     /// When the job's last task should be done; none where nothing is known of how long its tasks take (neither a
-    /// finished one nor an estimate), where no host takes work, or where the job is settled.
+    /// finished one nor an estimate), where no host takes work or will once its owner leaves, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
         if job.promise.is_some() {
@@ -186,12 +188,13 @@ impl Scheduler {
             return self.finish_together(id, now);
         }
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
-        let mut tasks = job.waiting() as f64;
+        let (mut tasks, start_cost) = (job.waiting() as f64, self.settings.start_cost);
         if tasks > 0.0 {
-            // Jobs of which nothing is known are taken to be like the one that asks.
-            tasks += self.jobs.ahead_of(job.rank, now).work_s(work_s) / work_s;
+            // Jobs of which nothing is known are taken to be like the one that asks. Each task costs its start as well.
+            let ahead = self.jobs.ahead_of(job.rank, now);
+            let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
+            tasks += (ahead.work_s(work_s) + ahead.tasks as f64 * start_s) / (work_s + start_s);
         }
-        let start_cost = self.settings.start_cost;
         let running = self.live_attempts(id).filter_map(|live| {
             let host = self.hosts.table.get(&live.host)?;
             let load = host.books.get(&live.attempt)?;
@@ -203,17 +206,25 @@ impl Scheduler {
         left_s.is_finite().then(|| now + Span::from_secs_f64(left_s))
     }
 
-    /// By when, in seconds from now, the hosts that take work could complete so many tasks.
+    /// By when, in seconds from now, the hosts that take work could complete so many tasks; where none does, those that will
+    /// once their owners leave.
     pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
         let start_cost = self.settings.start_cost;
-        let mut servers = Vec::new();
+        let (mut servers, mut works_s) = (Vec::new(), BTreeMap::new());
+        // What runs takes as long as others of its job, if that is known.
+        let work_of = |id| self.jobs.table.get(&id).and_then(Job::task_work_s).unwrap_or(work_s);
         for host in self.hosts.table.values().filter(|host| host.takes_work()) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves().stretch;
             let task_s = task_s.max(1e-6);
-            let expected = |load| self.foresight.expected_s(host, load, work_s, start_cost, now);
-            let busy = host.books.loads().map(expected);
+            let busy = host.books.iter().map(|(AttemptId { task: TaskId { job, .. }, .. }, load)| {
+                let work_s = *works_s.entry(*job).or_insert_with(|| work_of(*job));
+                self.foresight.expected_s(host, load, work_s, start_cost, now)
+            });
             let free = std::iter::repeat_n(0.0, host.free_slots());
             servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
+        }
+        if servers.is_empty() {
+            servers = self.servers_to_come(work_s, now);
         }
         completion_s(&servers, tasks, 0.0)
     }

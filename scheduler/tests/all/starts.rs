@@ -64,6 +64,9 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
         let [alone_s, low_s, high_s] = start_s(&w, *job).expect("it waits");
         assert!((left_s - alone_s).abs() <= 0.1 * alone_s + 5.0, "{place}: {left_s} s in a list, {alone_s} s alone");
         assert!(low_s <= alone_s && alone_s <= high_s, "{place}: {low_s} {alone_s} {high_s}");
+        let finish_s = w.scheduler.predict_finish(*job, w.now).expect("hosts work").since(w.now).secs();
+        // Both are exact to about a task.
+        assert!(alone_s < finish_s + 100.0, "{place}: it starts in {alone_s} s and ends in {finish_s} s");
     }
     assert!((2_000.0..20_000.0).contains(&last_s), "600 tasks of 105 s on eight hosts: {last_s}");
     for job in &line[..250] {
@@ -85,6 +88,17 @@ fn who_is_behind_tasks_of_which_nothing_is_known_is_told_a_start_as_well_and_les
 }
 
 #[test]
+fn what_runs_ahead_lasts_as_long_as_it_does_and_not_as_what_waits_behind_it() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    w.job(1).estimate(s(1_000)).submit();
+    w.moves(host, Phase::Running);
+    let short = w.job(2).estimate(s(10)).submit();
+    let finish_s = w.scheduler.predict_finish(short, w.now).expect("a host works").since(w.now).secs();
+    assert!((1_000.0..2_000.0).contains(&finish_s), "behind 1,000 s on the only host: {finish_s}");
+}
+
+#[test]
 fn owners_who_are_there_are_expected_to_leave() {
     let mut w = World::new();
     let host = taught(&mut w);
@@ -92,6 +106,11 @@ fn owners_who_are_there_are_expected_to_leave() {
     let job = w.job(1).submit();
     let [start, low, high] = start_s(&w, job).expect("the owner will leave");
     assert!(0.0 < low && low <= start && start <= high, "{low} {start} {high}");
+    let last = w.job(20).estimate(s(100)).submit();
+    let [later, ..] = start_s(&w, last).expect("behind the other as well");
+    assert!(later > start, "{later} after {start}");
+    let finish = w.scheduler.predict_finish(last, w.now).expect("when the owner has left").since(w.now).secs();
+    assert!(finish > later + 1_500.0, "20 tasks of 100 s after {later}: {finish}");
     let mut empty = World::new();
     let alone = empty.job(1).submit();
     assert_eq!(start_s(&empty, alone), None, "there is no host");
