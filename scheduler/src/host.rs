@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use common::attempt::Phase;
 use common::host::{Offers, OwnerState, YieldReason};
@@ -39,6 +40,8 @@ pub(crate) struct Host {
     announced: Option<YieldReason>,
     /// Counts the lists of held attempts that it sent.
     pub(crate) beat: u32,
+    /// Its slots as counted among the usable ones, if it has any.
+    usable_slots: Option<NonZeroU32>,
     /// When it was last heard of, in this incarnation.
     pub(crate) heard: Option<Time>,
     /// From when on its silence counts; pauses of the master move it on.
@@ -48,19 +51,19 @@ pub(crate) struct Host {
     pub(crate) frozen: u32,
     /// Slots that are kept free for jobs of several ranks.
     pub(crate) reserved: u32,
-    /// Completions of live attempts that it delivered.
+    /// Completions of live attempts that it delivered, and attempts that succeeded here, in this incarnation.
     pub(crate) delivered: u64,
-    /// Attempts that succeeded here, and that were lost with it, in this incarnation.
     pub(crate) finished: u64,
-    pub(crate) lost: u64,
-    /// Its key among the ready hosts, while it is one of them.
-    ready: Option<(Time, Speed)>,
-    /// Its slots as counted among the usable ones.
-    usable: Option<(u32, Speed)>,
+    /// Since when it has been one of the ready hosts, while it is.
+    ready: Option<Time>,
+    /// Its speed as counted among the usable ones, if it is; by that it is found among the ready hosts as well.
+    usable_speed: Speed,
     /// When its silence is looked at next.
     check: Option<Time>,
     /// While it holds more than its slots.
     pub(crate) watch: Option<Watch>,
+    /// Attempts that were lost with it, in this incarnation.
+    pub(crate) lost: u64,
     pub(crate) since: Time,
     /// The part of a slot's processor that tasks can have, as last said.
     pub(crate) cpu: f64,
@@ -199,7 +202,8 @@ impl Host {
             announced: None,
             since: now,
             ready: None,
-            usable: None,
+            usable_speed: Speed::REFERENCE,
+            usable_slots: None,
             party: id,
             valid: 0,
             counted: None,
@@ -219,6 +223,11 @@ impl Host {
     /// How many of its slots its owner lets tasks use.
     pub(crate) fn usable_slots(&self) -> u32 {
         self.owner.slots(self.slots)
+    }
+
+    /// Its slots and its speed as they are counted among the usable ones.
+    fn counted_usable(&self) -> Option<(u32, Speed)> {
+        self.usable_slots.map(|slots| (slots.get(), self.usable_speed))
     }
 
     pub(crate) fn free_slots(&self) -> usize {
@@ -342,20 +351,20 @@ impl Index {
     /// Brings the host's places up to date after it changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
-        let usable = takes_work.then_some((host.usable_slots(), host.speed));
-        if usable.is_some() != host.usable.is_some() && !self.standing.is_bare() {
+        let slots = NonZeroU32::new(host.usable_slots()).filter(|_| takes_work);
+        let (usable, before) = (slots.map(|slots| (slots.get(), host.speed)), host.counted_usable());
+        if usable.is_some() != before.is_some() && !self.standing.is_bare() {
             host.books.attempts().for_each(|attempt| self.standing.open(attempt, takes_work));
         }
-        if usable != host.usable {
+        if usable != before {
             let millionths = |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
-            self.usable_slots -= host.usable.map_or(0, |(slots, _)| u64::from(slots));
+            self.usable_slots -= before.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
-            self.usable_speed -= host.usable.map_or(0, millionths);
+            self.usable_speed -= before.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
             if let Some(speeds) = self.usable_speeds.get_mut() {
-                recount(speeds, host.usable.map(|(_, speed)| speed), usable.map(|(_, speed)| speed));
+                recount(speeds, before.map(|(_, speed)| speed), usable.map(|(_, speed)| speed));
             }
-            host.usable = usable;
         }
         let ready = takes_work && host.free_slots() > 0;
         if ready && host.frozen > 0 {
@@ -363,15 +372,13 @@ impl Index {
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);
         }
-        match host.ready {
-            Some((since, speed)) if !ready || speed != host.speed => {
-                self.ready.remove(host.id, since, speed);
-                host.ready = None;
-            }
-            _ => {}
+        if let Some(since) = host.ready.filter(|_| !ready || host.usable_speed != host.speed) {
+            self.ready.remove(host.id, since, host.usable_speed);
+            host.ready = None;
         }
+        (host.usable_slots, host.usable_speed) = (slots, host.speed);
         if ready && host.ready.is_none() {
-            host.ready = Some((now, host.speed));
+            host.ready = Some(now);
             self.ready.insert(host.id, now, host.speed);
         }
         if self.touched.last() != Some(&host.id) {
@@ -429,7 +436,7 @@ impl Hosts {
     fn speeds(&self) -> &BTreeMap<Speed, u32> {
         self.index.usable_speeds.get_or_init(|| {
             let mut speeds = BTreeMap::new();
-            let usable = self.table.values().filter_map(|host| host.usable);
+            let usable = self.table.values().filter_map(Host::counted_usable);
             usable.for_each(|(_, speed)| recount(&mut speeds, None, Some(speed)));
             speeds
         })

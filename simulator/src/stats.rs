@@ -42,10 +42,10 @@ pub struct Stats {
     /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1; none where no task
     /// could start early enough to tell.
     pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
-    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1.
-    pub power_mean: f64,
+    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1; none of a shorter trace.
+    pub power_mean: Option<f64>,
     /// Its coefficient of variation.
-    pub power_cv: f64,
+    pub power_cv: Option<f64>,
     /// How it differs between the hours of a day: in UTC, or from the trace's start where nobody knows when that was.
     pub by_hour: Vec<Hour>,
 }
@@ -78,15 +78,16 @@ pub fn stats(trace: &Trace) -> Stats {
         (task_s, count.share())
     });
     let power = power::per_step(trace, window, POWER_STEP_S);
-    let mean_mhz_s = power.iter().sum::<f64>() / power.len().max(1) as f64;
+    let known = !power.is_empty();
+    let mean_mhz_s = power.iter().sum::<f64>() / power.len() as f64;
     Stats {
         hosts: trace.hosts.len(),
         segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),
         availability: of(true),
         unavailability: of(false),
         failure_by_task_s: failures.into(),
-        power_mean: mean_mhz_s / POWER_STEP_S / common::units::REFERENCE_MHZ,
-        power_cv: power::variation(&power),
+        power_mean: known.then_some(mean_mhz_s / POWER_STEP_S / common::units::REFERENCE_MHZ),
+        power_cv: known.then(|| power::variation(&power)),
         by_hour: hours::by_hour(trace),
     }
 }

@@ -77,7 +77,8 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
     let failures = stats.failure_by_task_s.iter();
     let failures: Vec<String> =
         failures.map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s)))).collect();
-    let power = format!("{:.1} hosts of speed 1", stats.power_mean);
+    let power = stats.power_mean.map(|power| format!("{power:.1} hosts of speed 1"));
+    let varies = stats.power_cv.map(|part| format!("{:.1} % from five minutes to five minutes", 100.0 * part));
     let mut out = facts(&[
         ("hosts", Some(stats.hosts.to_string())),
         ("segments", Some(stats.segments.to_string())),
@@ -86,8 +87,8 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
         ("down", Some(stretch(&stats.unavailability))),
         ("down, fitted", laws(&stats.unavailability)),
         ("tasks that fail", Some(failures.join(", "))),
-        ("power", Some(power)),
-        ("power varies by", Some(format!("{:.1} % from five minutes to five minutes", 100.0 * stats.power_cv))),
+        ("power", power),
+        ("power varies by", varies),
     ]);
     out += &format!("\n{}", hours(stats, color));
     if let Some(table) = table {

@@ -79,10 +79,10 @@ fn a_bad_trace_is_refused_with_its_file_its_line_and_the_reason() {
 #[test]
 fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
     let grid = Grid::start();
-    let dir = trace(&grid, "fine", "fast,0,100,1,1\nfast,100,200,0,0\nslow,0,200,1,0.5\n");
+    let dir = trace(&grid, "fine", "fast,0,1000,1,1\nfast,1000,2000,0,0\nslow,0,2000,1,0.5\n");
     let stats = grid.json(["trace", "stats", "--format", "csv", &dir]);
     assert_eq!((&stats["hosts"], &stats["segments"]), (&Value::from(2), &Value::from(3)));
-    assert_eq!(number(&stats["unavailability"]["mean_s"]), 100.0);
+    assert_eq!(number(&stats["unavailability"]["mean_s"]), 1_000.0);
     for field in ["availability", "unavailability", "failure_by_task_s", "power_cv"] {
         assert!(!stats[field].is_null(), "{field}: {stats}");
     }

@@ -100,24 +100,31 @@ fn first_whole_or_last(passes: impl Iterator<Item = Snapshot>) -> Option<Snapsho
     last
 }
 
-/// Stops every process below this one, until a look finds none that could still execute or fork. A process that the
-/// kernel holds uninterruptibly counts as stopped once it was told: it stops before it executes anything again.
+/// Stops every process below this one, until two looks in a row find the same ones, of which none could still execute or
+/// fork. One look is not enough: who is listed may leave another that is not, and end or stop before its own turn to be
+/// looked at comes. A process that the kernel holds uninterruptibly counts as stopped once it was told: it stops before it
+/// executes anything again.
 pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     let deadline = Instant::now() + FREEZE_PATIENCE;
-    let mut told = BTreeSet::new();
+    let (mut told, mut at_rest) = (BTreeSet::new(), None);
     loop {
+        let found = members(spared);
         let mut restless = false;
-        for member in members(spared).into_iter().filter(|m| !m.at_rest()) {
+        for member in found.iter().filter(|m| !m.at_rest()) {
             let news = told.insert(member.pid.as_raw_nonzero());
             if news || member.state != b'D' {
                 restless = true;
                 let _ = kill_process(member.pid, Signal::STOP);
             }
         }
-        if !restless || Instant::now() > deadline {
+        let now: BTreeSet<_> = found.iter().map(|m| (m.pid.as_raw_nonzero(), m.ended())).collect();
+        if !restless && at_rest.as_ref() == Some(&now) || Instant::now() > deadline {
             return !restless;
         }
-        std::thread::sleep(SETTLE);
+        at_rest = (!restless).then_some(now);
+        if restless {
+            std::thread::sleep(SETTLE);
+        }
     }
 }
 
