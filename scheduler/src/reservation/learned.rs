@@ -26,9 +26,7 @@ impl Run {
     }
 }
 
-/// Up to so many runs, light tails are given some room beyond the longest one.
-const FEW: usize = 20;
-/// How far that room goes, by the longest run; also where the rest lies of which no run was done.
+/// Where the rest lies at most of which no run was done, by the longest run.
 const BEYOND: f64 = 1.5;
 /// Tails count as light while the runs' standard deviation is below this part of their mean.
 const LIGHT: f64 = 0.6;
@@ -54,20 +52,25 @@ impl Learned {
     }
 
     /// What the next runs may be like: evenly spread between those that were seen, from somewhat before the shortest one on (an
-    /// average step between runs), and somewhat beyond the longest one while runs are few and alike, or where the longest
-    /// was not done. None of no runs, or where all times are 0.
+    /// average step between runs), and somewhat beyond the longest one where runs are alike (the next of k is longer than all
+    /// of them with a probability of 1 / (k + 1), and the less so the more there are), or where the longest was not done. None
+    /// of no runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
         let shortest = points.first()?.0;
-        let start = (shortest - (longest - shortest) / runs.len() as f64).max(0.0);
-        if runs.len() <= FEW && light(runs) {
-            let part = runs.len() as f64 / (runs.len() + 1) as f64;
+        let (count, mut beyond) = (runs.len() as f64, BEYOND);
+        let start = (shortest - (longest - shortest) / count).max(0.0);
+        if light(runs) {
+            if known >= 1.0 {
+                beyond = beyond.min(1.0 + count.sqrt().recip());
+            }
+            let part = count / (count + 1.0);
             points.iter_mut().for_each(|point| point.1 *= part);
             known *= part;
         }
         if known < 1.0 {
-            points.push((BEYOND * longest, 1.0));
+            points.push((beyond * longest, 1.0));
         }
         points.splice(0..0, [(0.0, 0.0), (start, 0.0)]);
         Some(Self { points, even: true })

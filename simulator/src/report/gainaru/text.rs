@@ -199,7 +199,7 @@ fn lessons(out: &mut String, found: &Found) {
     line(
         out,
         "The least expected cost by that of a sequence learned from so many runs (product-limit estimate, evenly spread \
-         between runs; up to 20 alike runs some room beyond the longest; limits double after the last).\n",
+         between runs; where runs are alike some room beyond the longest; limits double after the last).\n",
     );
     let names: Vec<String> = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
     heading(out, &std::iter::once("law".to_owned()).chain(names).collect::<Vec<_>>());
