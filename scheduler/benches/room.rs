@@ -3,14 +3,16 @@
 //!
 //! Run with `cargo bench -p scheduler --bench room`. Of several rounds the best one counts.
 
+mod grid;
+
 use std::time::{Duration, Instant};
 
 use common::host::OwnerState;
 use common::job::Rules;
-use common::{HostId, IdSet, Incarnation, JobId, Speed, Time};
+use common::{HostId, IdSet, JobId, Time};
+use scheduler::Event;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{Event, Scheduler, Settings};
 
 const JOBS: u32 = 100;
 const ROUNDS: usize = 3;
@@ -32,13 +34,7 @@ fn main() {
 
 /// Costs of a request and of a heartbeat.
 fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
-    let (mut scheduler, mut fx) = (Scheduler::new(Settings::default(), Incarnation(1)), Vec::new());
-    for host in 1..=hosts {
-        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
-        let status = OwnerState::Away.into();
-        let joined = Event::HostJoined { host: HostId(host), slots: 1, speed, status, held: Vec::new() };
-        scheduler.step(Time(0), joined, &mut fx);
-    }
+    let (mut scheduler, mut fx) = (grid::of_hosts(hosts), Vec::new());
     for job in 1..=JOBS {
         let rules = Rules { policy: "FCFSxNEED".to_owned(), checkpoint: keeps, ..Rules::default() };
         let estimator = Estimator { user: format!("user {job}"), program: "search".to_owned() };

@@ -3,13 +3,14 @@
 //!
 //! Run with `cargo bench -p scheduler --bench starts`. Of several rounds the best one counts.
 
+mod grid;
+
 use std::time::{Duration, Instant};
 
-use common::host::OwnerState;
 use common::job::{Rules, WIDTH_POLICY};
-use common::{HostId, IdSet, Incarnation, JobId, Ranks, Span, Speed, Time};
+use common::{IdSet, JobId, Ranks, Span, Time};
 use scheduler::event::Bag;
-use scheduler::{Event, Scheduler, Settings};
+use scheduler::{Event, Scheduler};
 
 const JOBS: u32 = 100;
 const ROUNDS: usize = 5;
@@ -20,17 +21,17 @@ fn main() {
     println!("starts of {JOBS} waiting jobs behind full hosts, best of {ROUNDS} rounds");
     for ranks in [false, true] {
         for hosts in sizes {
-            let (grid, jobs) = full(*hosts, ranks);
-            let best = |jobs: &[JobId]| (0..ROUNDS).map(|_| cost(&grid, jobs)).min().unwrap_or_default();
+            let (scheduler, jobs) = full(*hosts, ranks);
+            let best = |jobs: &[JobId]| (0..ROUNDS).map(|_| cost(&scheduler, jobs)).min().unwrap_or_default();
             let what = if ranks { "of ranks" } else { "bags" };
             println!("{hosts:6} hosts, {what:8}  list {:>10.1?}  one {:>10.1?}", best(&jobs), best(&jobs[50..51]));
         }
     }
 }
 
-fn cost(grid: &Scheduler, jobs: &[JobId]) -> Duration {
+fn cost(scheduler: &Scheduler, jobs: &[JobId]) -> Duration {
     let began = Instant::now();
-    let starts = grid.predict_starts(jobs, Time(100_000_000));
+    let starts = scheduler.predict_starts(jobs, Time(100_000_000));
     let took = began.elapsed();
     assert_eq!(starts.len(), jobs.len(), "each of them should start");
     took
@@ -38,13 +39,7 @@ fn cost(grid: &Scheduler, jobs: &[JobId]) -> Duration {
 
 /// A grid with a task on each host, and jobs that wait.
 fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
-    let (mut scheduler, mut fx) = (Scheduler::new(Settings::default(), Incarnation(1)), Vec::new());
-    for host in 1..=hosts {
-        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
-        let status = OwnerState::Away.into();
-        let joined = Event::HostJoined { host: HostId(host), slots: 1, speed, status, held: Vec::new() };
-        scheduler.step(Time(0), joined, &mut fx);
-    }
+    let (mut scheduler, mut fx) = (grid::of_hosts(hosts), Vec::new());
     let mut submit = |job: u32, bag: Bag| {
         fx.clear();
         scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag: Box::new(bag) }, &mut fx);

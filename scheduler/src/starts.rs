@@ -248,7 +248,7 @@ impl Scheduler {
         let curves = self.foresight.curves();
         let (stay, mut stays_s) = (Stay(&curves.resumption), BTreeMap::new());
         let mut servers = Vec::new();
-        for host in self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run()) {
+        for host in self.kept_by_owners() {
             let age_s = now.since(host.owner_since).secs();
             // Who has been there for about as long stays for as long.
             let free_s = *stays_s.entry((16.0 * age_s.ln_1p()) as u32).or_insert_with(|| {
@@ -260,10 +260,14 @@ impl Scheduler {
         servers
     }
 
+    /// Hosts that could have slots once their owners leave.
+    fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run())
+    }
+
     /// Owners that are there: since how many seconds, and how many slots they keep.
     pub(crate) fn stays(&self, now: Time) -> Vec<(f64, usize)> {
-        let there = self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run());
-        there.map(|host| (now.since(host.owner_since).secs(), host.slots as usize)).collect()
+        self.kept_by_owners().map(|host| (now.since(host.owner_since).secs(), host.slots as usize)).collect()
     }
 }
 

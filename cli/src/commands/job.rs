@@ -280,13 +280,13 @@ async fn change(context: &Context, session: &Session, request: Request, word: &s
         .show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
 }
 
-/// When, and where it is known between which times it lies with a chance of 80 %.
-/// When it should start, and between which times with 80 %.
+/// When it should start, and between which times with a chance of 80 %, for a column.
 fn start_in_brief(starts: &StartView, now: Time) -> String {
     let StartView { start, low, high } = *starts;
     format!("{} ({}..{})", when::relative(start, now), low.since(now), high.since(now))
 }
 
+/// When, and where it is known between which times it lies with a chance of 80 %.
 fn start_in_words(starts: &StartView, now: Time) -> String {
     let at = |time: Time| when::relative(time, now);
     let StartView { start, low, high } = *starts;
