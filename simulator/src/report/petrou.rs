@@ -13,7 +13,7 @@ use super::kondo::File;
 use super::svg::draw;
 use crate::experiment::in_parallel;
 use crate::users::{Parameters, Random};
-use points::{CONTENDERS, Contender, Results, Slice};
+use points::{CONTENDERS, Contender, Factors, Results, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 
 /// How thorough a report is.
@@ -97,11 +97,27 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         points: points.collect(),
         slices,
         around: pairs.chunks(points::PAIRS.len()).map(<[_]>::to_vec).collect(),
+        again: Vec::new(),
     };
+    say("where ours did worst, with other users");
+    found.again = WITH_OURS.map(|(paper, ours)| again(study, &found.worst(paper, ours), paper, ours)).into();
     for ((slice, value, place, _), measured) in bars.into_iter().zip(shown) {
         found.slices[slice].note(value, place, measured);
     }
     found
+}
+
+/// By what factor ours is better at these points with other users: of means over several runs.
+fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender) -> Factors {
+    let runs: Vec<(u64, Parameters, Contender)> = (0..u64::from(study.repetitions))
+        .flat_map(|repetition| points.iter().map(move |point| (repetition, *point)))
+        .flat_map(|(repetition, point)| [(repetition, point, paper), (repetition, point, ours)])
+        .collect();
+    let waits = in_parallel(study.threads, &runs, |(repetition, point, contender)| {
+        simulate(seed(study, 4, *repetition), *point, *contender, 1, study.days).vresp_s()
+    });
+    let sum = |of: usize| waits.iter().skip(of).step_by(2 * points.len()).sum::<f64>();
+    Factors::of((0..points.len()).map(|at| sum(2 * at) / sum(2 * at + 1)))
 }
 
 /// Makes the report's files. `say` hears what is done next.

@@ -175,6 +175,13 @@ pub(super) fn around() -> Vec<Parameters> {
 pub(super) const PAIRS: [Contender; 4] =
     [Contender::SrptFcfs, Contender::SrptNeed, Contender::FcfsFcfs, Contender::FcfsNeed];
 
+/// The paper's schedulers, each with ours beside it.
+pub(super) const WITH_OURS: [(Contender, Contender); 2] =
+    [(Contender::SrptFcfs, Contender::SrptNeed), (Contender::FcfsFcfs, Contender::FcfsNeed)];
+
+/// At how many points of the grid ours is looked at again.
+const WORST: usize = 20;
+
 /// Where a bar stands on its axis, its parameters, and how many servers.
 type Values = Vec<(f64, Parameters, usize)>;
 
@@ -255,6 +262,8 @@ pub(super) struct Results {
     pub(super) slices: Vec<Slice>,
     /// Each point around Table 3 with the contenders of [`PAIRS`].
     pub(super) around: Vec<Vec<Measured>>,
+    /// Of each of [`WITH_OURS`], the points of the grid at which ours did worst, with other users.
+    pub(super) again: Vec<Factors>,
 }
 
 impl Results {
@@ -272,8 +281,15 @@ impl Results {
 
     /// By what factor one contender is better than another at each point: of means, the smaller is the better one.
     pub(super) fn factors(&self, worse: Contender, better: Contender) -> Factors {
-        let ratio = |runs: &Vec<Measured>| runs[worse as usize].vresp_s() / runs[better as usize].vresp_s();
-        Factors::of(self.points.iter().map(|(_, runs)| ratio(runs)))
+        Factors::of(self.points.iter().map(|(_, runs)| factor(runs, worse, better)))
+    }
+
+    /// The points of the grid at which this factor is the least.
+    pub(super) fn worst(&self, worse: Contender, better: Contender) -> Vec<Parameters> {
+        let factors = self.points.iter().map(|(point, runs)| (factor(runs, worse, better), *point));
+        let mut points: Vec<(f64, Parameters)> = factors.filter(|(factor, _)| factor.is_finite()).collect();
+        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        points.into_iter().take(WORST).map(|(_, point)| point).collect()
     }
 
     /// By what factor a batch scheduler bills more than the batchactive one, which bills only what was requested.
@@ -299,13 +315,17 @@ impl Results {
     }
 }
 
+fn factor(runs: &[Measured], worse: Contender, better: Contender) -> f64 {
+    runs[worse as usize].vresp_s() / runs[better as usize].vresp_s()
+}
+
 /// Factors over points, ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Factors(Vec<f64>);
 
 impl Factors {
     /// What could not be measured is left out: both took no time at all.
-    fn of(factors: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn of(factors: impl Iterator<Item = f64>) -> Self {
         let mut factors: Vec<f64> = factors.filter(|factor| factor.is_finite()).collect();
         factors.sort_by(f64::total_cmp);
         Factors(factors)
