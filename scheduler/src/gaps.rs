@@ -8,6 +8,7 @@
 //! that hold out start (`together`), and windows whose ends are a matter of chance (`idle`).
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
 
@@ -174,17 +175,20 @@ impl Scheduler {
         self.jobs.fillers.retain(|attempt, host| on(host, attempt));
     }
 
-    /// Hosts on which an attempt would make room for a job of this rank, with their speeds.
+    /// Hosts on which an attempt would make room for a job of this rank, with their speeds; each once, whatever it holds.
     pub(crate) fn filled(&self, rank: Rank) -> Vec<(Speed, HostId)> {
         let after = |attempt: &AttemptId| self.jobs.table.get(&attempt.task.job).is_some_and(|job| job.rank > rank);
-        let hosts = self.jobs.fillers.iter().filter(|(attempt, _)| after(attempt)).map(|(_, host)| host);
-        let host = |id: &HostId| self.hosts.table.get(id).filter(|host| host.takes_work());
-        hosts.filter_map(host).map(|host| (host.speed, host.id)).collect()
+        let fillers = self.jobs.fillers.iter().filter(|(attempt, _)| after(attempt));
+        let hosts: BTreeSet<HostId> = fillers.map(|(_, host)| *host).collect();
+        let host = |id: HostId| self.hosts.table.get(&id).filter(|host| host.takes_work());
+        hosts.into_iter().filter_map(host).map(|host| (host.speed, host.id)).collect()
     }
 
-    /// The attempt that was put into a gap of this host makes room for a task.
+    /// Of the attempts that were put into gaps of this host, the one that goes last makes room for a task.
     pub(crate) fn oust(&mut self, id: HostId, by: TaskId, fx: &mut Vec<Effect>) {
-        let Some(attempt) = self.jobs.fillers.iter().find(|(_, on)| **on == id).map(|(attempt, _)| *attempt) else {
+        let rank = |attempt: &AttemptId| self.jobs.table.get(&attempt.task.job).map(|job| job.rank);
+        let fillers = self.jobs.fillers.iter().filter(|(_, on)| **on == id);
+        let Some(attempt) = fillers.map(|(attempt, _)| *attempt).max_by_key(|attempt| (rank(attempt), *attempt)) else {
             return;
         };
         self.jobs.fillers.remove(&attempt);

@@ -169,9 +169,9 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
     assert_eq!(starts(&lend(&mut world, host, 36_000, 36_000)).len(), 1);
 }
 
-/// An office in which one host is kept for a job of three ranks, and runs of a hundred seconds are as frequent as long ones.
-fn kept() -> (Office, JobId, JobId) {
-    let mut o = Office::of(3);
+/// An office in which two hosts are busy, and runs of a hundred seconds are as frequent as long ones.
+fn taught(hosts: u32) -> (Office, JobId) {
+    let mut o = Office::of(hosts);
     let teacher = o.bag(60, |_| ());
     for run in 0..58 {
         let (host, attempt) = *o.places(teacher).values().next().expect("some are live");
@@ -183,6 +183,12 @@ fn kept() -> (Office, JobId, JobId) {
     }
     o.now = o.now + s(500);
     o.beats_but(&[]);
+    (o, teacher)
+}
+
+/// The same with a host that is kept for a job of three ranks.
+fn kept() -> (Office, JobId, JobId) {
+    let (mut o, teacher) = taught(3);
     let job = o.submit(exactly(3), "AVG");
     let offer = o.scheduler.together(job, o.now).expect("it waits").offer.expect("it waits");
     assert!(matches!(offer.choice, Some(Choice::Hold(_))), "{offer:?}");
@@ -225,6 +231,23 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
         assert!(why.tasks.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::TaskSettled { task, .. } if task.job == bag)));
     }
+}
+
+#[test]
+fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_start() {
+    let (mut o, teacher) = taught(2);
+    o.joins_with(3, 2);
+    let job = o.submit(exactly(3), "AVG");
+    let bag = o.bag(3, |rules| rules.policy = "FCFS".into());
+    let attempt = o.places(bag).into_values().map(|(_, attempt)| attempt).next().expect("one slot is nobody's");
+    o.send(Event::AttemptEnded { host: HostId(3), attempt, outcome: Outcome::Succeeded, ran: s(5_000) });
+    assert!(o.places(bag).len() == 2 && o.places(bag).into_values().all(|(host, _)| host == HostId(3)));
+    for _ in 0..2 {
+        assert!(o.places(job).is_empty(), "one of three hosts is busy");
+        let (host, attempt) = *o.places(teacher).values().next().expect("it runs");
+        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) });
+    }
+    assert_eq!((o.places(job).len(), o.places(bag).len()), (3, 1), "only one has to go");
 }
 
 #[test]

@@ -403,7 +403,9 @@ impl Model {
             Effect::Executing { attempt } => {
                 let host = speaker(event).expect("a host says so");
                 assert!(self.is_live(host, *attempt), "live effects: {attempt} executes, but is not live on {host}");
-                assert!(self.attempts[attempt].phase.executing());
+                // A list may name it twice, with another phase the second time.
+                let executes = |held: &Held| held.attempt == *attempt && held.phase.executing();
+                assert!(self.listed(event).iter().any(executes), "{host} says so");
             }
             Effect::Ended { host, attempt, why } => {
                 let policed = matches!(why, EndReason::Policed { .. });
