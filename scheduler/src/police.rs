@@ -13,6 +13,9 @@ use crate::policy::policing::{Rule, When};
 use crate::promises::{Promise, elapsed_s};
 use crate::scheduler::Scheduler;
 
+/// Times are whole microseconds, in which many a task ends a little later than it takes.
+const SMALLEST_S: f64 = 1e-6;
+
 /// An attempt that may be killed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Victim {
@@ -85,6 +88,11 @@ impl Scheduler {
                 let estimate = job.estimate(index).filter(|_| job.reserved(index).is_none());
                 let (Some((host, load)), Some(estimate)) = (load, estimate) else { continue };
                 let elapsed = elapsed_s(host, load, self.settings.start_cost, now);
+                let rounding = SMALLEST_S * host.speed.factor();
+                let runs = load.noted.is_none() || load.phase.executing();
+                if !runs || elapsed <= estimate.secs() + rounding {
+                    continue;
+                }
                 if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
                     let (host, attempt, elapsed) = (copy.host, copy.attempt, Span::from_secs_f64(elapsed));
                     victims.push(Victim { host, attempt, estimate, elapsed, when: policing.when });

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::Outcome;
+use common::attempt::{Outcome, Phase};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 use proptest::prelude::*;
@@ -308,6 +308,24 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
     assert_eq!(settled(&effects), [(1, Settled::Failed(attempt, why))]);
     assert_eq!(world.attempt_on(host).task.job, by);
     assert!(world.job_state(long).settled());
+}
+
+#[test]
+fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
+    for (phase, ran, killed) in [
+        (Phase::Running, Span(17_666_667), 0),
+        (Phase::Running, Span(17_700_000), 1),
+        (Phase::Staging, s(60), 0),
+        (Phase::Ended, s(60), 0),
+    ] {
+        let mut world = world();
+        let host = world.host(1).speed(3.0).joins();
+        world.job(1).policy("CALENDAR-HARD").estimates(&[53]).deadline(500).submit();
+        world.moves(host, phase);
+        world.now = world.now + ran;
+        let (_, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(500).asks();
+        assert_eq!(ended(&effects).len(), killed, "{phase:?} for {ran:?}");
+    }
 }
 
 #[test]

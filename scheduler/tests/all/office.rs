@@ -207,7 +207,10 @@ impl Office {
 
     pub(crate) fn all_succeed(&mut self, job: JobId) {
         for rank in self.places(job).keys().copied().collect::<Vec<_>>() {
-            self.ends(job, rank, Outcome::Succeeded);
+            // What one leaves may start others, for which another has to go.
+            if self.places(job).contains_key(&rank) {
+                self.ends(job, rank, Outcome::Succeeded);
+            }
         }
     }
 
