@@ -207,7 +207,9 @@ impl<'a> Starter<'a> {
 
     /// What waits goes to the hosts that the job's policy proposes, until it wants none: it need not be asked again.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
-        if job.promise.is_none() {
+        // What was promised starts as the calendar has it; who must not have which task of those that are compared it does
+        // not know.
+        if job.promise.is_none() || job.rules.quorum.compares() {
             self.place_all(job, fx);
         }
         false

@@ -494,7 +494,8 @@ impl fmt::Display for EndReason {
             EndReason::Policed { estimate, elapsed, by } => {
                 write!(
                     f,
-                    "ran for {elapsed}, which is beyond its estimate of {estimate}; killed to make room for job {by}"
+                    "did what takes {elapsed} on a host of speed 1, which is beyond its estimate of {estimate}; killed to \
+                     make room for job {by}"
                 )
             }
             EndReason::Revoked => write!(f, "its host was revoked"),

@@ -103,14 +103,30 @@ impl Scheduler {
         victims
     }
 
-    /// Kills them for a bag. That counts as a failure of theirs: they are tried again if their job has retries left.
+    /// Kills them for a bag. That counts as a failure of theirs: they are tried again if their job has retries left, but behind
+    /// the bag. How long they had run says how good their estimates are.
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
+        let mut behind = BTreeSet::new();
         for Victim { host, attempt, estimate, elapsed, .. } in victims.iter().copied() {
+            let (id, index) = (attempt.task.job, attempt.task.index);
             self.hosts.stop(host, attempt, self.now, self.settings.stops_when_reported);
             let why = EndReason::Policed { estimate, elapsed, by };
             fx.push(Effect::Stop { host, attempt, why: why.clone() });
             fx.push(Effect::Ended { host, attempt, why: why.clone() });
+            if let Some(job) = self.jobs.table.get_mut(&id) {
+                job.outlived(index, elapsed.secs());
+                behind.extend(job.may_retry(index).then_some(id));
+                if job.teaches() {
+                    let (estimates, of) = (&mut self.foresight.experience.estimates, &job.stack.terms.estimator);
+                    estimates.observe(of, job.estimate(index), elapsed);
+                }
+            }
             self.fail(attempt, why, fx);
+        }
+        for id in behind {
+            if self.jobs.table.get(&id).is_some_and(|job| job.waiting() > 0) {
+                self.renew(id);
+            }
         }
     }
 

@@ -31,6 +31,8 @@ use crate::stack::Stack;
 const UNKNOWN_S: f64 = 60.0;
 /// Rates that differ by less than this factor count as the same where hosts are expected to be disturbed.
 const GRAIN: f64 = 1.02;
+/// What should have ended this long ago at most is about to, and its end on its way.
+const ROUNDING: Span = Span::from_millis(1);
 /// Logarithms of (time that was left / time predicted to be left) that count as seen before anything was.
 const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
 
@@ -56,7 +58,21 @@ pub struct Planned {
     pub finish: Time,
 }
 
-/// A bag's tasks with their work, in the order of the calendar.
+/// When attempts are taken to end that have run for longer than they should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overdue {
+    /// At once (the paper's reading), or soon.
+    Soon,
+    /// After as long again as they have run.
+    AsLong,
+    /// Not as long as it matters.
+    Late,
+}
+
+/// Later than any deadline.
+const LATE: Time = Time(u64::MAX / 4);
+
+/// A bag's tasks with their work, in the order of the calendar; one of which several results are wanted is there as often.
 type Draft = Vec<(u32, Span)>;
 
 /// The scheduler as one way of reckoning sees it.
@@ -69,6 +85,7 @@ pub(crate) struct Reckoner<'a> {
     stretch: f64,
     /// Whether attempts that tasks should need beside their first one are on the calendar.
     spares: bool,
+    overdue: Overdue,
 }
 
 impl Scheduler {
@@ -114,7 +131,7 @@ impl Scheduler {
 
     pub(crate) fn reckoner(&self, reckoning: Reckoning, now: Time) -> Reckoner<'_> {
         let stretch = if reckoning.inflated { self.foresight.curves().stretch } else { 1.0 };
-        Reckoner { scheduler: self, reckoning, now, soonest: now, stretch, spares: true }
+        Reckoner { scheduler: self, reckoning, now, soonest: now, stretch, spares: true, overdue: Overdue::Soon }
     }
 
     /// What a bag that makes sense is told if these attempts are killed; nothing where it has no deadline.
@@ -172,7 +189,7 @@ impl Scheduler {
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
         let mut placed = 0;
-        reckoner.stack_line(&mut calendar, |of, task, entry| {
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |of, task, entry| {
             if of.rank.job == id {
                 last = last.max(entry.finish);
                 placed += u64::from(task.is_some());
@@ -188,25 +205,38 @@ impl Scheduler {
         let first = self.jobs.lines.waiting.first().filter(|rank| rank.promised());
         let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else { return Vec::new() };
         let Some(reckoning) = job.policy.admission.reckoning() else { return Vec::new() };
-        if !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty() {
+        let line = self.jobs.lines.waiting.iter().take_while(|rank| rank.promised());
+        let mut jobs = line.filter_map(|rank| self.jobs.table.get(&rank.job));
+        let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
+        if equal && !jobs.any(|job| job.rules.quorum.compares()) {
             return self.fill_windows(self.starts_on_equals());
         }
-        let mut reckoner = self.reckoner(reckoning, self.now);
+        // Nobody waits for what should be over already where everything is done in time without.
+        let without = self.starts_if(reckoning, Overdue::Late);
+        let starts = without.unwrap_or_else(|| self.starts_if(reckoning, Overdue::AsLong).unwrap_or_default());
+        self.fill_windows(starts)
+    }
+
+    /// What starts now if attempts that are overdue end so; nothing is said where somebody is too late then, unless that is
+    /// only because they run on.
+    fn starts_if(&self, reckoning: Reckoning, overdue: Overdue) -> Option<Vec<(JobId, u32, HostId)>> {
+        let mut reckoner = Reckoner { overdue, ..self.reckoner(reckoning, self.now) };
         // Between a slot that is free and one that should be, the former.
         reckoner.soonest = self.now + Span(1);
         // What may never be needed holds up nobody.
         reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        let mut starts = Vec::new();
-        let mut idle = calendar.idle;
-        reckoner.stack_line(&mut calendar, |job, index, entry| {
-            if let (true, Some(index)) = (entry.now, index) {
+        let (mut starts, mut idle, mut in_time) = (Vec::new(), calendar.idle, true);
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
+            in_time &= job.promise.is_none_or(|promise| entry.finish <= promise.deadline);
+            if entry.now {
                 idle -= 1;
-                starts.push((job.rank.job, index, entry.host));
+                let alone = index.filter(|_| !job.rules.quorum.compares());
+                starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
             }
             idle > 0
         });
-        self.fill_windows(starts)
+        (in_time || overdue != Overdue::Late).then_some(starts)
     }
 
     /// The same on hosts that are all as fast, where nobody waits for another host.
@@ -250,9 +280,10 @@ impl<'a> Reckoner<'a> {
     fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
         let estimate = job.estimate(index);
         let corrected = || source.and_then(|source| source.corrected(estimate)).or(estimate);
-        job.reserved(index)
-            .or_else(corrected)
-            .unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)))
+        let work = job.reserved(index).or_else(corrected);
+        let work = work.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)));
+        // What was ended before it was done takes longer than that; as long again, as far as is known.
+        work.max(Span::from_secs_f64(2.0 * job.killed_s(index)))
     }
 
     /// When a live attempt should end.
@@ -262,7 +293,15 @@ impl<'a> Reckoner<'a> {
         let estimate = job.estimate(attempt.task.index);
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
         let given = || self.source(&job.stack).and_then(|source| source.given(estimate, done)).or(estimate);
-        let known = job.reserved(attempt.task.index).or_else(given);
+        let reserved = job.reserved(attempt.task.index);
+        let should = || self.source(&job.stack).and_then(|source| source.corrected(estimate)).or(estimate);
+        let overdue = reserved.or_else(should).is_some_and(|work| done > work + ROUNDING);
+        match self.overdue {
+            Overdue::AsLong if overdue => return self.now + duration(done, Span::ZERO, rate),
+            Overdue::Late if overdue => return LATE,
+            _ => {}
+        }
+        let known = reserved.or_else(given);
         let measured = || job.task_work_s().map(Span::from_secs_f64).filter(|work| *work > done);
         let work = known.or_else(measured).unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
         let end = if self.reckoning.inflated {
@@ -303,11 +342,17 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// Puts what waits and was promised on the calendar, until `each` has seen enough. No task is named for an attempt that
-    /// some task should need beside its first one.
-    fn stack_line(&self, calendar: &mut Calendar, mut each: impl FnMut(&Job, Option<u32>, Entry) -> bool) {
+    /// Puts what waits and was promised on the calendar, until `each` has seen enough, but for the jobs that are left out. No
+    /// task is named for an attempt that some task should need beside its first one.
+    fn stack_line(
+        &self,
+        calendar: &mut Calendar,
+        without: &BTreeSet<JobId>,
+        mut each: impl FnMut(&Job, Option<u32>, Entry) -> bool,
+    ) {
         let scheduler = self.scheduler;
-        for rank in scheduler.jobs.lines.waiting.iter().take_while(|rank| rank.promised()) {
+        let line = scheduler.jobs.lines.waiting.iter().take_while(|rank| rank.promised());
+        for rank in line.filter(|rank| !without.contains(&rank.job)) {
             let Some(job) = scheduler.jobs.table.get(&rank.job) else { continue };
             let source = self.source(&job.stack);
             for index in job.in_order() {
@@ -318,7 +363,8 @@ impl<'a> Reckoner<'a> {
                 }
             }
             let spares = if self.spares { job.spares() } else { Vec::new() };
-            for work in spares {
+            let second = job.opinions_due().map(|index| self.work(job, source, index));
+            for work in second.chain(spares) {
                 let Some(entry) = calendar.stack(work, scheduler.settings.start_cost, job.rules.needs) else { break };
                 if !each(job, None, entry) {
                     return;
@@ -327,17 +373,16 @@ impl<'a> Reckoner<'a> {
         }
     }
 
-    /// The calendar with everything that comes before a new bag. Who is killed and may try again comes first.
+    /// The calendar with everything that comes before a new bag: of whom an attempt is killed for it, and tried again, the rest
+    /// comes behind.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = self.calendar(without);
-        for attempt in without {
-            let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { continue };
-            if job.may_retry(attempt.task.index) {
-                let work = self.work(job, self.source(&job.stack), attempt.task.index);
-                let _ = calendar.stack(work, self.scheduler.settings.start_cost, job.rules.needs);
-            }
-        }
-        self.stack_line(&mut calendar, |_, _, _| true);
+        let again = |attempt: &&AttemptId| {
+            let job = self.scheduler.jobs.table.get(&attempt.task.job);
+            job.is_some_and(|job| job.may_retry(attempt.task.index))
+        };
+        let behind = without.iter().filter(again).map(|attempt| attempt.task.job).collect();
+        self.stack_line(&mut calendar, &behind, |_, _, _| true);
         calendar
     }
 
@@ -356,7 +401,8 @@ impl<'a> Reckoner<'a> {
             let work = source.and_then(|source| source.corrected(estimate)).or(estimate);
             work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
         };
-        stack.sorted(&bag.tasks).map(work).collect()
+        let results = bag.rules.quorum.size.max(1) as usize;
+        stack.sorted(&bag.tasks).flat_map(|index| std::iter::repeat_n(work(index), results)).collect()
     }
 
     /// The probability that no more tasks are killed at their first limit than can be tried again by the deadline; 1 where

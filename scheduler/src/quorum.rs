@@ -54,6 +54,17 @@ impl Job {
         }
     }
 
+    /// Tasks for each further attempt that they should want beside those that live and the next one of those that wait.
+    pub(crate) fn opinions_due(&self) -> impl Iterator<Item = u32> + '_ {
+        let most = if self.rules.quorum.compares() { self.rules.quorum.size as usize } else { 1 };
+        let begun = self.records.iter().filter(move |_| most > 1).map(|(index, record)| {
+            let next = usize::from(self.requeued.contains(index));
+            (index, Self::results_missing(record).saturating_sub(next))
+        });
+        let fresh = self.fresh.iter().filter(move |_| most > 1).map(move |index| (index, most - 1));
+        begun.chain(fresh).flat_map(|(index, times)| std::iter::repeat_n(index, times))
+    }
+
     /// Tasks of which a result is being compared.
     pub(crate) fn compared_now(&self) -> IdSet {
         let compared = self.records.iter().filter(|(_, record)| record.compares());

@@ -303,7 +303,9 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
     assert_eq!(ended(&effects), [(attempt, why.clone())]);
     assert_eq!(
         why.to_string(),
-        format!("ran for 30.0s, which is beyond its estimate of 10.0s; killed to make room for job {by}")
+        format!(
+            "did what takes 30.0s on a host of speed 1, which is beyond its estimate of 10.0s; killed to make room for job {by}"
+        )
     );
     assert_eq!(settled(&effects), [(1, Settled::Failed(attempt, why))]);
     assert_eq!(world.attempt_on(host).task.job, by);
@@ -329,15 +331,85 @@ fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
 }
 
 #[test]
-fn a_killed_task_with_retries_is_tried_again_within_its_bags_deadline() {
+fn a_killed_task_with_retries_is_tried_again_behind_the_bag_it_made_room_for() {
+    for (deadline, kept) in [(500, true), (80, false)] {
+        let mut world = world();
+        let host = world.host(1).joins();
+        let long = world.job(2).policy("CALENDAR-HARD").retries(1).estimates(&[10, 10]).deadline(deadline).submit();
+        world.now = world.now + s(30);
+        let (bag, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(40).asks();
+        assert_eq!(offered(&effects).expect("there is time").finish, world.now + s(5));
+        assert_eq!(world.attempt_on(host).task.job, bag, "its slot is not the killed one's again");
+        // It takes longer than it has run: as long again, as far as is known.
+        let keeping = world.scheduler.keeping(long, world.now);
+        assert_eq!(keeping.map(|keeping| keeping.expected), kept.then_some(Some(world.now + s(5 + 60 + 10))));
+        world.now = world.now + s(5);
+        world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(5));
+        assert_eq!((world.attempt_on(host).task.job, world.attempt_on(host).number), (long, 2));
+    }
+}
+
+#[test]
+fn what_was_killed_says_how_good_its_users_estimates_are() {
     let mut world = world();
-    let host = world.host(1).joins();
-    let long = world.job(1).policy("CALENDAR-HARD").retries(1).estimates(&[10]).deadline(500).submit();
-    world.now = world.now + s(30);
-    let (_, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(100).asks();
-    assert_eq!(offered(&effects).expect("there is time").finish, world.now + s(15));
-    let attempt = world.attempt_on(host);
-    assert_eq!((attempt.task.job, attempt.number), (long, 2));
+    world.host(1).joins();
+    for _ in 0..3 {
+        world.job(1).policy("CALENDAR-HARD").user("low").estimates(&[10]).deadline(500).submit();
+        world.now = world.now + s(30);
+        let (bag, _) = world.job(1).policy("CALENDAR-HARD").user("other").estimates(&[5]).deadline(500).asks();
+        world.send(Event::JobCancelled { job: bag, tasks: None });
+    }
+    let of = Estimator { user: "low".into(), program: String::new() };
+    let quality = world.scheduler.experience().estimates.source(&of).map(scheduler::estimates::Source::quality);
+    assert_eq!(quality.map(|quality| (quality.tasks, quality.ratio)), Some((3, Some((3.0, 3.0, 3.0)))));
+}
+
+#[test]
+fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
+    for alike in [true, false] {
+        let mut world = world();
+        for id in 1..=3 {
+            world.host(id).speed(if alike { 1.0 } else { 1.0 + f64::from(id) * 1e-6 }).joins();
+        }
+        let ask = |world: &mut World, tasks: usize, size: u32| {
+            let mut bag = world.job(tasks as u32).policy("CALENDAR").estimates(&vec![10; tasks]).deadline(1_000).bag();
+            bag.rules.quorum.size = size;
+            bag
+        };
+        let (one, three) = (ask(&mut world, 1, 1), ask(&mut world, 3, 2));
+        let finish_s = |world: &World, bag: &Bag| {
+            let offer = world.scheduler.offer(bag, world.now).expect("it is let in").expect("it has a deadline");
+            offer.finish.since(world.now).secs().round()
+        };
+        assert_eq!((finish_s(&world, &one), finish_s(&world, &three)), (10.0, 20.0), "six attempts on three hosts");
+        let effects = world.send(Event::JobSubmitted { job: JobId(1), bag: Box::new(three) });
+        let begun: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
+        assert_eq!(begun, [1, 1, 2], "each task at once with all of its attempts");
+        assert_eq!(finish_s(&world, &one), 30.0, "the second one's other result and both of the third's come before");
+    }
+}
+
+#[test]
+fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
+    for (deadline, waits_s) in [(1_000, 0), (25, 17)] {
+        let mut world = world();
+        let fast = world.host(1).speed(2.0).joins();
+        world.job(1).policy("CALENDAR").estimates(&[10]).deadline(1_000).submit();
+        world.moves(fast, Phase::Running);
+        let slow = world.host(2).speed(0.5).joins();
+        world.now = world.now + s(6);
+        // Half a minute on the slow host, seven seconds and a half on the fast one, where another one runs that is overdue:
+        // that should run on for as long as it has run.
+        let (bag, _) = world.job(1).policy("CALENDAR").estimates(&[15]).deadline(deadline).asks();
+        let mut waited_s = 0;
+        while world.books(slow).is_empty() && waited_s < 100 {
+            world.pass(s(1));
+            world.beats(slow);
+            waited_s += 1;
+        }
+        assert_eq!(waited_s, waits_s, "deadline {deadline}");
+        assert_eq!(world.attempt_on(slow).task.job, bag);
+    }
 }
 
 #[test]
