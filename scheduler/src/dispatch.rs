@@ -25,6 +25,7 @@ const PASSING: u32 = 32;
 impl Scheduler {
     /// Gives out what can be given out. `delivered` is the host that has just finished something.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
+        self.expect_anew(fx);
         self.tend_gangs(fx);
         self.place_promised(fx);
         self.place_waiting(fx);

@@ -212,6 +212,13 @@ pub enum Event {
         /// How long; none where no end is known.
         loan: Option<Loan>,
     },
+    /// Of a job that is over and forgotten a user asked for another result, or dropped what was not asked for.
+    RestDecided {
+        /// Whose job it was.
+        user: String,
+        /// Whether the rest was dropped.
+        dropped: bool,
+    },
 }
 
 /// What of a job concerns the scheduler.

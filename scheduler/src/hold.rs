@@ -82,7 +82,7 @@ impl Scheduler {
 
     /// The frozen attempt of a host that goes on first: somebody waits for it, and it has the most to lose.
     fn next_to_thaw(&self, id: HostId, disclosed: bool) -> Option<AttemptId> {
-        let host = self.hosts.table.get(&id).filter(|host| host.takes_work() && host.free_slots() > 0)?;
+        let host = self.hosts.table.get(&id).filter(|host| host.lets_go_on() && host.free_slots() > 0)?;
         let needed = |attempt: &AttemptId| {
             let job = self.jobs.table.get(&attempt.task.job);
             job.is_some_and(|job| !job.only_disclosed(attempt.task.index))

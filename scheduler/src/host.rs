@@ -214,10 +214,12 @@ impl Host {
 
     /// Whether new work can be sent to it, if it has room.
     pub(crate) fn takes_work(&self) -> bool {
-        self.presence == Presence::Connected
-            && self.liveness == Liveness::Alive
-            && self.owner.lets_run()
-            && !self.draining
+        self.lets_go_on() && !self.draining
+    }
+
+    /// Whether what it holds can go on.
+    pub(crate) fn lets_go_on(&self) -> bool {
+        self.presence == Presence::Connected && self.liveness == Liveness::Alive && self.owner.lets_run()
     }
 
     /// How many of its slots its owner lets tasks use.
@@ -367,7 +369,7 @@ impl Index {
             }
         }
         let ready = takes_work && host.free_slots() > 0;
-        if ready && host.frozen > 0 {
+        if host.frozen > 0 && host.lets_go_on() && host.free_slots() > 0 {
             self.thawable.insert(host.id);
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);

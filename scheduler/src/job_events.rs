@@ -167,6 +167,9 @@ impl Scheduler {
     pub(crate) fn on_job_cancelled(&mut self, id: JobId, tasks: Option<&IdSet>, fx: &mut Vec<Effect>) {
         // No rank is of use without the others.
         let tasks = tasks.filter(|_| !self.jobs.gangs.contains(&id));
+        if tasks.is_none() {
+            self.on_rest_cancelled(id);
+        }
         self.cancel(id, tasks, CancelReason::Asked, fx);
     }
 
@@ -194,6 +197,7 @@ impl Scheduler {
         job.line_up_again(&reopened, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());
         self.jobs.lines.sync(job);
+        self.meet_again(id);
         self.renew(id);
         fx.push(Effect::TasksReopened { job: id, tasks: reopened });
     }

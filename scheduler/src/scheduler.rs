@@ -92,6 +92,7 @@ impl Scheduler {
             Event::JobForgotten { job } => self.on_job_forgotten(job),
             Event::TasksRequested { job, tasks } => self.on_tasks_requested(job, tasks.as_ref()),
             Event::UnrequestedCancelled { job } => self.on_unrequested_cancelled(job, fx),
+            Event::RestDecided { user, dropped } => self.on_rest_decided(&user, dropped),
             Event::ResultsGone { job, tasks } => self.on_results_gone(job, &tasks, fx),
             Event::ShareFull { user, full } => self.on_share_full(user, full),
             Event::HostJoined { host, slots, speed, status, held } => {

@@ -7,7 +7,7 @@ use common::{AttemptId, IdSet, JobId, Span};
 
 use crate::effect::{CancelReason, Effect};
 use crate::host::Host;
-use crate::job::Job;
+use crate::job::{Job, Jobs};
 use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
 use crate::scheduler::Scheduler;
 use crate::standing::{NOTHING_LOST, Standing};
@@ -17,6 +17,8 @@ const UNKNOWN: Span = Span::from_secs(60);
 /// A user of whom nothing is known goes on with the next task nine times in ten.
 const PRIOR_CANCELS: f64 = 0.5;
 const PRIOR_DECISIONS: f64 = 5.0;
+/// A user's jobs beyond so many are all needed as little as the last of these.
+const MOST_BEFORE: u32 = 64;
 /// Probabilities are compared in so many steps, so that a rank is a whole number.
 const STEPS: f64 = (1_u64 << 52) as f64;
 
@@ -26,6 +28,8 @@ pub(crate) struct Speculator {
     /// How often the rest of a job was dropped, and how often there was a rest to be dropped or gone on with.
     pub(crate) cancels: u32,
     pub(crate) decisions: u32,
+    /// How many tasks of settled jobs were executed since it last asked for one, which nobody has requested.
+    unasked: u32,
     /// Whether as much is kept of what its disclosed tasks left as may be.
     full: bool,
     /// Its jobs of which something may still be needed.
@@ -36,6 +40,12 @@ impl Speculator {
     /// How likely the user goes on after a result.
     pub(crate) fn goes_on(&self) -> f64 {
         1.0 - (f64::from(self.cancels) + PRIOR_CANCELS) / (f64::from(self.decisions) + PRIOR_DECISIONS)
+    }
+
+    fn decide(&mut self, dropped: bool) {
+        self.cancels += u32::from(dropped);
+        self.decisions += 1;
+        self.unasked = 0;
     }
 }
 
@@ -60,6 +70,9 @@ pub(crate) struct Speculation {
     arrival: u64,
     /// How likely its user goes on after a result.
     goes_on: f64,
+    /// How many tasks of its user's earlier jobs are expected before: the next one of each that is open, and those that were
+    /// executed already and not asked for.
+    before: u32,
     /// Whether nothing more may be started that nobody has requested, since its user's share of kept output is full.
     full: bool,
 }
@@ -89,6 +102,7 @@ impl Speculation {
             left: BTreeMap::new(),
             arrival,
             goes_on: Speculator::default().goes_on(),
+            before: 0,
             full: false,
         }
     }
@@ -152,12 +166,13 @@ impl Speculation {
     }
 
     /// How little a disclosed task is needed, in steps. Its user has to go on once for each task from the one that is expected
-    /// next up to this one, and that takes time. What was passed over is not expected at all.
+    /// next up to this one, and once for each earlier job, and that takes time: who brings tasks one by one gets no more than
+    /// who brings them together. What was passed over is not expected at all.
     fn needlessness(&self, index: u32, later: f64) -> u64 {
         if index < self.next {
             return STEPS as u64;
         }
-        let ahead = self.ids.rank(index) - self.ids.rank(self.next);
+        let ahead = self.ids.rank(index) - self.ids.rank(self.next) + u64::from(self.before);
         let ahead = i32::try_from(ahead).unwrap_or(i32::MAX - 1);
         let needed = self.goes_on.powi(ahead + 1) * later.powi(ahead);
         ((1.0 - needed) * STEPS) as u64
@@ -219,8 +234,20 @@ impl Scheduler {
         self.hosts.index.standing.on_requested(id, job, &new);
         self.jobs.lines.sync(job);
         self.look_elsewhere(id, &new);
-        if again {
-            self.decided(id, false);
+        match self.jobs.user(id) {
+            _ if again => self.decided(id, false),
+            Some(user) => {
+                self.jobs.speculators.entry(user.clone()).or_default().unasked = 0;
+                self.expect_of(&user, MOST_BEFORE as usize + 1);
+            }
+            None => {}
+        }
+    }
+
+    /// A job is dropped, and so is what nobody has requested of it.
+    pub(crate) fn on_rest_cancelled(&mut self, id: JobId) {
+        if self.jobs.table.get_mut(&id).and_then(Job::drop_rest).is_some() {
+            self.decided(id, true);
         }
     }
 
@@ -233,16 +260,45 @@ impl Scheduler {
 
     /// The user of this job went on with its next task, or dropped the rest.
     fn decided(&mut self, id: JobId, dropped: bool) {
-        let Some(user) = self.jobs.table.get(&id).map(|job| &job.stack.terms.estimator.user) else { return };
-        let Some(speculator) = self.jobs.speculators.get_mut(user) else { return };
-        speculator.cancels += u32::from(dropped);
-        speculator.decisions += 1;
+        let Some(user) = self.jobs.user(id) else { return };
+        let Some(speculator) = self.jobs.speculators.get_mut(&user) else { return };
+        speculator.decide(dropped);
+        self.expect_of(&user, usize::MAX);
+    }
+
+    /// A user went on with another task of a job that is over, or dropped the rest of it.
+    pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: bool) {
+        self.jobs.speculators.entry(user.to_owned()).or_default().decide(dropped);
+        self.expect_of(user, usize::MAX);
+    }
+
+    /// Whose jobs were settled in this step has others of them moved up.
+    pub(crate) fn expect_anew(&mut self, fx: &[Effect]) {
+        if self.jobs.speculating.is_empty() {
+            return;
+        }
+        let settled = fx.iter().filter_map(|effect| match effect {
+            Effect::JobSettled { job, .. } => Some(*job).filter(|job| self.jobs.speculating.contains(job)),
+            _ => None,
+        });
+        let users: BTreeSet<String> = settled.filter_map(|job| self.jobs.user(job)).collect();
+        users.iter().for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
+    }
+
+    /// How likely the user goes on, and in which order the first of its jobs are expected, changed.
+    fn expect_of(&mut self, user: &str, first: usize) {
+        let (table, speculators) = (&mut self.jobs.table, &mut self.jobs.speculators);
+        let Some(speculator) = speculators.get_mut(user) else { return };
+        let over: Vec<JobId> = speculator.jobs.iter().take(first).filter(|id| !open(table, **id)).copied().collect();
+        for id in over {
+            speculator.jobs.remove(&id);
+            speculator.unasked = speculator.unasked.saturating_add(table.get(&id).map_or(0, Job::unasked));
+        }
         let goes_on = speculator.goes_on();
-        let table = &self.jobs.table;
-        speculator.jobs.retain(|id| table.get(id).is_some_and(|job| !job.settled()));
-        for id in &speculator.jobs {
-            if let Some(job) = self.jobs.table.get_mut(id) {
-                job.expect(goes_on);
+        for (before, id) in (speculator.unasked..).zip(speculator.jobs.iter().take(first)) {
+            if let Some(job) = table.get_mut(id)
+                && job.expect(goes_on, before.min(MOST_BEFORE))
+            {
                 self.hosts.index.standing.touch(*id);
                 self.jobs.lines.sync(job);
             }
@@ -260,10 +316,21 @@ impl Scheduler {
             self.jobs.speculators.insert(user.clone(), Speculator::default());
         }
         if let Some(speculator) = self.jobs.speculators.get_mut(user) {
+            let before = speculator.unasked.saturating_add(speculator.jobs.len() as u32);
+            job.expect(speculator.goes_on(), before.min(MOST_BEFORE));
             speculator.jobs.insert(id);
-            job.expect(speculator.goes_on());
             job.hold_back(speculator.full);
         }
+    }
+
+    /// Tasks of a job may be needed again.
+    pub(crate) fn meet_again(&mut self, id: JobId) {
+        let speculates = self.jobs.table.get(&id).is_some_and(Job::speculates);
+        let Some(user) = self.jobs.user(id).filter(|_| speculates) else { return };
+        if let Some(speculator) = self.jobs.speculators.get_mut(&user) {
+            speculator.jobs.insert(id);
+        }
+        self.expect_of(&user, MOST_BEFORE as usize + 1);
     }
 
     /// There is no room for what more of a user's disclosed tasks would leave, or there is again.
@@ -281,10 +348,23 @@ impl Scheduler {
     /// The job is forgotten; what was learned of its user is not.
     pub(crate) fn part_from(&mut self, id: JobId) {
         self.jobs.speculating.remove(&id);
-        let user = self.jobs.table.get(&id).map(|job| &job.stack.terms.estimator.user);
-        if let Some(speculator) = user.and_then(|user| self.jobs.speculators.get_mut(user)) {
+        let Some(user) = self.jobs.user(id) else { return };
+        self.expect_of(&user, MOST_BEFORE as usize + 1);
+        if let Some(speculator) = self.jobs.speculators.get_mut(&user) {
             speculator.jobs.remove(&id);
         }
+    }
+}
+
+/// Whether something of the job may still be needed and is not executed.
+fn open(table: &BTreeMap<JobId, Job>, id: JobId) -> bool {
+    table.get(&id).is_some_and(|job| job.speculates() && !job.settled())
+}
+
+impl Jobs {
+    /// Whose job it is.
+    fn user(&self, id: JobId) -> Option<String> {
+        Some(self.table.get(&id)?.stack.terms.estimator.user.clone())
     }
 }
 
@@ -313,6 +393,7 @@ impl Job {
     /// These tasks wait again as if they were new.
     pub(crate) fn line_up_again(&mut self, tasks: &IdSet, place: u64) {
         let Some(mut speculation) = self.speculation.take() else { return };
+        speculation.dropped = false;
         let all = speculation.answer.disclosed == Disclosed::AsRequested;
         let urgent = if all { tasks.clone() } else { tasks.intersection(&speculation.requested) };
         speculation.line_up(&urgent, &self.fresh, place, |index| self.work(index));
@@ -332,11 +413,28 @@ impl Job {
         self.turn().map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
     }
 
-    /// Its user is so likely to go on.
-    pub(crate) fn expect(&mut self, goes_on: f64) {
-        if let Some(speculation) = &mut self.speculation {
-            speculation.goes_on = goes_on;
-        }
+    /// Its user is so likely to go on, and that with so many earlier jobs; whether that is new.
+    fn expect(&mut self, goes_on: f64, before: u32) -> bool {
+        let Some(speculation) = &mut self.speculation else { return false };
+        let known = (speculation.goes_on, speculation.before);
+        (speculation.goes_on, speculation.before) = (goes_on, before);
+        known != (goes_on, before)
+    }
+
+    /// Whether it has tasks that nobody has requested, and that were not dropped.
+    fn speculates(&self) -> bool {
+        let speculates = |speculation: &Speculation| speculation.speculates() && !speculation.dropped;
+        self.speculation.as_deref().is_some_and(speculates)
+    }
+
+    /// How many of its tasks were executed that nobody has requested, nor dropped.
+    fn unasked(&self) -> u32 {
+        let Some(speculation) = self.speculation.as_deref().filter(|_| self.speculates()) else { return 0 };
+        speculation
+            .ids
+            .iter()
+            .filter(|index| !speculation.requested.contains(*index) && self.finished.contains(*index))
+            .count() as u32
     }
 
     /// Whether nothing more of it is started that nobody has requested.

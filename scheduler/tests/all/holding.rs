@@ -56,6 +56,20 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
 }
 
 #[test]
+fn what_stands_still_goes_on_where_nothing_new_starts() {
+    let mut world = world();
+    let (job, host) = busy(&mut world);
+    let first = world.attempt_on(host);
+    request(&mut world, job, [3]);
+    world.send(Event::HostDrained { host });
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let effects = world.ends(host, third, Outcome::Succeeded, s(100));
+    assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]), "what runs there ends in peace");
+    let effects = world.ends(host, first, Outcome::Succeeded, s(100));
+    assert!(begun(&effects).is_empty() && world.books(host).is_empty());
+}
+
+#[test]
 fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
     let mut world = world();
     let (job, host) = busy(&mut world);

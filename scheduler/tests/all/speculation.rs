@@ -174,6 +174,54 @@ fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
 }
 
 #[test]
+fn by_need_who_brings_tasks_one_by_one_gets_no_more_than_who_brings_them_together() {
+    let mut world = world();
+    let alone: Vec<JobId> = (0..6).map(|_| world.job(1).policy("FCFSxNEED").user("fay").disclosed().submit()).collect();
+    let together = world.job(6).policy("FCFSxNEED").user("gus").disclosed().submit();
+    let (host, effects) = world.host(1).joins_with();
+    let mut order = begun(&effects);
+    order.extend((0..11).flat_map(|_| done(&mut world, host)));
+    let expected: Vec<(u32, u32)> =
+        (0..6).flat_map(|place| [(alone[place].0, 1), (together.0, place as u32 + 1)]).collect();
+    // Of equals the one that came first: fay's jobs did.
+    assert_eq!(order[..2], expected[..2], "the first task of each user goes before the second one of anybody");
+    let gus = |first: usize| order[..first].iter().filter(|(job, _)| *job == together.0).count();
+    assert!((2..=12).all(|first| gus(first) >= first / 2 - 1), "{order:?}");
+}
+
+#[test]
+fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
+    let mut world = world();
+    for user in ["dan", "eve"] {
+        for _ in 0..6 {
+            let job = world.job(2).policy("FCFSxNEED").user(user).disclosed().submit();
+            request(&mut world, job, [1]);
+            if user == "eve" {
+                world.send(Event::UnrequestedCancelled { job });
+            }
+            world.send(Event::JobCancelled { job, tasks: None });
+        }
+    }
+    let decisions = world.scheduler.experience().drops;
+    assert!(decisions["dan"] == decisions["eve"] && decisions["dan"].0 == 6, "{decisions:?}");
+}
+
+#[test]
+fn what_is_tried_again_of_a_dropped_rest_can_be_dropped_again() {
+    let mut world = world();
+    let job = world.job(4).policy("FCFSxNEED").disclosed().submit();
+    let host = world.host(1).joins();
+    request(&mut world, job, [1]);
+    world.send(Event::UnrequestedCancelled { job });
+    world.send(Event::JobRetried { job, tasks: IdSet::from_range(2, 4) });
+    assert_eq!(world.task_state(job, 3), TaskState::Disclosed);
+    world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(1));
+    let effects = world.send(Event::UnrequestedCancelled { job });
+    assert_eq!(stopped(&effects).len(), 1, "the one that ran");
+    assert_eq!(world.job_state(job), JobState::Cancelled);
+}
+
+#[test]
 fn requests_survive_a_restart() {
     let mut world = world();
     let job = world.job(3).policy("FCFSxFCFS").disclosed().submit();
