@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::Span;
+use scheduler::policy::policing::Policing;
 use serde::{Deserialize, Serialize};
 
 use crate::MasterError;
 use crate::limits::Limits;
 
 /// Settings of a master. Durations read as `90s`, `1h30m`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Where workers and clients connect (UDP).
@@ -32,6 +33,9 @@ pub struct Config {
     pub prefetch: Interval,
     /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody waits for has the slots.
     pub frozen_per_slot: u32,
+    /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing is said, what the policy
+    /// of each job says.
+    pub policing: Option<Policing>,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
     /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
@@ -108,6 +112,7 @@ impl Default for Config {
             lease: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
             frozen_per_slot: 1,
+            policing: None,
             content_grace: seconds(60 * 60),
             job_days: 0,
             availability_days: 90,

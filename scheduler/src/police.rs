@@ -7,7 +7,6 @@ use common::{AttemptId, HostId, JobId, Span, Time};
 
 use crate::effect::{Effect, EndReason, Offer, Refused};
 use crate::event::Bag;
-use crate::job::Job;
 use crate::policy::Policy;
 use crate::policy::policing::{Rule, When};
 use crate::promises::{Promise, elapsed_s};
@@ -76,10 +75,12 @@ impl Scheduler {
 
     /// Attempts of promised jobs that may be killed now, the one that is farthest beyond its estimate first.
     fn victims(&self, now: Time) -> Vec<Victim> {
-        let policed = |job: &&Job| job.promise.is_some() && job.policy.limits.policing().rule != Rule::Off;
         let mut victims = Vec::new();
-        for job in self.jobs.table.values().filter(policed) {
-            let policing = job.policy.limits.policing();
+        for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
+            let policing = self.settings.policing.unwrap_or_else(|| job.policy.limits.policing());
+            if policing.rule == Rule::Off {
+                continue;
+            }
             for copy in job.records.values().flat_map(|record| record.live.iter()) {
                 let load =
                     self.hosts.table.get(&copy.host).and_then(|host| Some((host, host.books.get(&copy.attempt)?)));

@@ -3,8 +3,10 @@
 use common::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::policy::policing::Policing;
+
 /// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the scheduler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// A host that is silent for this long gets no new work (default 150 s).
@@ -28,6 +30,9 @@ pub struct Settings {
     pub stops_when_reported: bool,
     /// The master's secret from which it follows which results are audited (default 0).
     pub audit_seed: u64,
+    /// Which attempts beyond their estimates may be killed for a bag with a deadline, whatever the policies of their jobs
+    /// say; none (default): as those say.
+    pub policing: Option<Policing>,
 }
 
 impl Settings {
@@ -50,6 +55,7 @@ impl Default for Settings {
             heartbeat: Span::from_secs(60),
             stops_when_reported: false,
             audit_seed: 0,
+            policing: None,
         }
     }
 }

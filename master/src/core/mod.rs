@@ -213,6 +213,7 @@ impl Core {
             lease: config.lease.span(),
             heartbeat: config.heartbeat.span(),
             prefetch_window: config.prefetch.span(),
+            policing: config.policing,
             audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
             ..Settings::default()
         };

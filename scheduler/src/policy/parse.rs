@@ -71,7 +71,7 @@ fn number(value: &str, least: f64, most: f64, wanted: Wanted) -> Result<f64, Wan
     value.parse().ok().filter(|number| (least..=most).contains(number)).ok_or(wanted)
 }
 
-fn one_of<T: Copy>(value: &str, choices: &[(&str, T)], wanted: Wanted) -> Result<T, Wanted> {
+pub(super) fn one_of<T: Copy>(value: &str, choices: &[(&str, T)], wanted: Wanted) -> Result<T, Wanted> {
     choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or(wanted)
 }
 
@@ -194,7 +194,7 @@ fn yes_or_no(value: &str) -> Result<bool, Wanted> {
     one_of(value, &[("yes", true), ("no", false)], "`yes` or `no`")
 }
 
-fn rule(value: &str) -> Result<Rule, Wanted> {
+pub(super) fn rule(value: &str) -> Result<Rule, Wanted> {
     let wanted = "`off`, `hard`, `grace` with a part of the estimate such as `grace0.25`, or `probabilistic`";
     if let Some(part) = value.strip_prefix("grace") {
         return Ok(Rule::Grace(number(part, 0.0, 1e6, wanted)?));

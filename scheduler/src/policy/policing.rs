@@ -1,10 +1,18 @@
 //! Who is killed to make room for a new bag? (Wozniak, Jiang and Striegel, section 4, equations 2 to 4.) Only attempts
 //! that have run for longer than was estimated, and only when a bag arrives.
 
-use common::{AttemptId, Time};
+use std::fmt;
+use std::str::FromStr;
 
-/// Which attempts beyond their estimate are killed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use common::{AttemptId, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::parse::{one_of, rule};
+
+/// Which attempts beyond their estimate are killed. As text it is the rule, and where it does not say `:always` it is only
+/// when needed: `hard`, `grace0.25:always`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Policing {
     /// How far beyond.
     pub rule: Rule,
@@ -45,6 +53,44 @@ impl Rule {
             Rule::Probabilistic if elapsed_s > estimate_s => 1.0 - estimate_s / elapsed_s,
             Rule::Probabilistic => 0.0,
         }
+    }
+}
+
+impl FromStr for Policing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (of, when) = text.split_once(':').unwrap_or((text, "needed"));
+        let occasions = [("always", When::Always), ("needed", When::Needed)];
+        let when = one_of(when, &occasions, "`always` or `needed`");
+        let both = rule(of).and_then(|rule| Ok(Policing { rule, when: when? }));
+        both.map_err(|wanted| format!("policing `{text}` is not {wanted}"))
+    }
+}
+
+impl TryFrom<String> for Policing {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Policing> for String {
+    fn from(policing: Policing) -> String {
+        policing.to_string()
+    }
+}
+
+impl fmt::Display for Policing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rule {
+            Rule::Off => write!(f, "off")?,
+            Rule::Hard => write!(f, "hard")?,
+            Rule::Grace(part) => write!(f, "grace{part}")?,
+            Rule::Probabilistic => write!(f, "probabilistic")?,
+        }
+        write!(f, ":{}", if self.when == When::Always { "always" } else { "needed" })
     }
 }
 
@@ -116,6 +162,24 @@ mod tests {
         assert!((mean(&drawn) - 0.5).abs() < 0.01 && (mean(&squares) - 1.0 / 3.0).abs() < 0.01);
         let low = (0..1_000).filter(|index| uniform(attempt(*index), Time(5)) < 0.25).count();
         assert!((200..300).contains(&low), "{low} of 1000");
+    }
+
+    #[test]
+    fn as_text_it_reads_as_it_is_written() {
+        for (text, rule, when) in [
+            ("off", Rule::Off, When::Needed),
+            ("hard:always", Rule::Hard, When::Always),
+            ("grace0.25", Rule::Grace(0.25), When::Needed),
+            ("probabilistic:needed", Rule::Probabilistic, When::Needed),
+        ] {
+            let policing: Policing = text.parse().unwrap();
+            assert_eq!(policing, Policing { rule, when });
+            assert_eq!(policing.to_string().parse(), Ok(policing));
+        }
+        for (text, wanted) in [("soft", "`hard`"), ("gracex", "`grace0.25`"), ("hard:often", "`always` or `needed`")] {
+            let why = text.parse::<Policing>().unwrap_err();
+            assert!(why.contains(text) && why.contains(wanted), "{why}");
+        }
     }
 
     proptest! {

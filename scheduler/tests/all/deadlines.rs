@@ -313,6 +313,26 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
 }
 
 #[test]
+fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
+    for (said, own, killed) in [
+        (None, "off", 0),
+        (Some("hard:always"), "off", 1),
+        (Some("grace5:always"), "hard", 0),
+        (Some("off"), "hard", 0),
+        (None, "hard", 1),
+    ] {
+        let policing = said.map(|said| said.parse().expect("it makes sense"));
+        let mut world = World::with(Settings { policing, ..Settings::default() });
+        world.host(1).joins();
+        let policy = format!("CALENDAR-HARD:policing={own}");
+        world.job(1).policy(&policy).estimates(&[10]).deadline(500).submit();
+        world.now = world.now + s(30);
+        let (_, effects) = world.job(1).policy(&policy).estimates(&[5]).deadline(500).asks();
+        assert_eq!(ended(&effects).len(), killed, "{said:?} over {own}");
+    }
+}
+
+#[test]
 fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
     for (phase, ran, killed) in [
         (Phase::Running, Span(17_666_667), 0),
