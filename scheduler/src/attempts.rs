@@ -46,7 +46,7 @@ impl Scheduler {
         let charge = match outcome {
             // It did as the policy wanted.
             Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(limit)) => Charge::Nothing,
-            Outcome::Stopped if load.phase.executing() => Charge::Loss,
+            Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             _ => Charge::Failure,
         };
@@ -297,8 +297,10 @@ fn settled(state: common::view::TaskState) -> bool {
     matches!(state, Finished | Failed | Cancelled)
 }
 
+/// Whether the attempt may have to do with the loss of its host: its command was started, and does not stand still for
+/// another's sake.
 fn executing(load: &Load) -> bool {
-    load.phase.executing()
+    load.phase.executing() && !load.frozen
 }
 
 /// Off the books already: the host is told, and so is everybody else.

@@ -1,7 +1,7 @@
 //! Who makes room is frozen where its host can hold it, and goes on when there is a slot again; and what becomes of disclosed
 //! work when its results are gone, or nobody has room for more of them.
 
-use common::attempt::{Outcome, Phase};
+use common::attempt::{Held, Outcome, Phase};
 use common::view::{HostState, TaskState};
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
 use scheduler::{Effect, Event, Scheduler, Settings};
@@ -53,6 +53,28 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
     assert_eq!(held(&effects).1, [first], "it goes before other disclosed work");
     assert_eq!((begun(&effects), in_slots(&world, host)), (vec![], vec![1]));
     assert_eq!(world.task_state(job, 1), TaskState::Running);
+}
+
+#[test]
+fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
+    let mut world = world();
+    let job = world.job(4).policy("FCFSxFCFS").max_losses(0).disclosed().submit();
+    let host = world.host(1).holds_frozen(1).joins();
+    world.moves(host, Phase::Running);
+    request(&mut world, job, [3]);
+    world.moves(host, Phase::Held);
+    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let phase = |attempt| if attempt == third { Phase::Running } else { Phase::Held };
+    let list = world.held(host).into_iter().map(|held| Held { phase: phase(held.attempt), ..held }).collect();
+    world.heard(host, list);
+    world.send(Event::HostJoined {
+        host,
+        slots: 1,
+        speed: common::Speed::REFERENCE,
+        status: common::host::OwnerState::Away.into(),
+        held: vec![],
+    });
+    assert_eq!((world.task_state(job, 1), world.task_state(job, 3)), (TaskState::Disclosed, TaskState::Failed));
 }
 
 #[test]

@@ -508,7 +508,7 @@ impl Model {
         known.live = false;
         known.returned = matches!(why, EndReason::Returned | EndReason::Preempted { .. });
         let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
-        let executing = known.phase.executing();
+        let executing = known.phase.executing() && !known.frozen;
         let index = attempt.task.index;
         match why {
             EndReason::Delivered(Outcome::Succeeded) => {}
