@@ -113,7 +113,7 @@ impl Account {
     }
 }
 
-/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within that.
+/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within half of that.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many values.
@@ -158,8 +158,11 @@ impl Distribution {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// The value that this part of all values does not exceed, or up to a tenth more than that; none of nothing.
+    /// The value that this part of all values does not exceed, to within a twentieth; none of nothing.
     pub fn quantile(&self, part: f64) -> Option<f64> {
+        if self.count == 1 {
+            return Some(self.sum);
+        }
         let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let mut seen = self.zeros;
         if self.count == 0 || seen >= wanted {
@@ -168,7 +171,8 @@ impl Distribution {
         for (step, count) in &self.steps {
             seen += count;
             if seen >= wanted {
-                return Some(STEP.powi(i32::from(*step)));
+                // Where it lies in its step is not known; none exceeds the sum of all.
+                return Some(STEP.powf(f64::from(*step) - 0.5).min(self.sum));
             }
         }
         None
@@ -204,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_right_to_within_a_tenth(mut values in proptest::collection::vec(1e-3..1e6_f64, 1..200), part in 0.0..=1.0_f64) {
+        fn quantiles_are_right_to_within_a_twentieth(mut values in proptest::collection::vec(1e-3..1e6_f64, 1..200), part in 0.0..=1.0_f64) {
             let (mut all, mut parts) = (Distribution::default(), [Distribution::default(), Distribution::default()]);
             for (at, value) in values.iter().enumerate() {
                 all.add(*value);
@@ -216,7 +220,8 @@ mod tests {
             values.sort_by(f64::total_cmp);
             let exact = values[((part * values.len() as f64).ceil() as usize).max(1) - 1];
             let found = all.quantile(part).expect("there are values");
-            prop_assert!(found >= exact * 0.999_999 && found <= exact * STEP * 1.000_001, "{} of {}", found, exact);
+            let off = (found / exact).ln().abs();
+            prop_assert!(off <= STEP.ln() / 2.0 + 1e-6, "{} of {}", found, exact);
         }
     }
 }

@@ -292,7 +292,11 @@ impl<'a> Reckoner<'a> {
         let (rate, start_cost) = (self.rate(host), self.scheduler.settings.start_cost);
         let estimate = job.estimate(attempt.task.index);
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
-        let given = || self.source(&job.stack).and_then(|source| source.given(estimate, done)).or(estimate);
+        let given = || match self.source(&job.stack) {
+            Some(source) => source.given(estimate, done),
+            None if self.reckoning.calibrated => Source::default().given(estimate, done),
+            None => estimate,
+        };
         let reserved = job.reserved(attempt.task.index);
         let should = || self.source(&job.stack).and_then(|source| source.corrected(estimate)).or(estimate);
         let overdue = reserved.or_else(should).is_some_and(|work| done > work + ROUNDING);
