@@ -11,6 +11,8 @@ mod identity;
 mod limits;
 #[path = "sessions/lists.rs"]
 mod lists;
+#[path = "sessions/shelf.rs"]
+mod shelf;
 
 use std::path::PathBuf;
 use std::time::Duration;
