@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use common::view::TaskState;
 use common::{IdSet, JobId, Span, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use scheduler::ledger::{Account, Entry};
@@ -134,6 +135,13 @@ impl Writer {
     /// What is known of a job that was disclosed.
     pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
         disclosure(self.db(), job)
+    }
+
+    /// The tasks of a job that are cancelled.
+    pub(crate) fn cancelled(&self, job: JobId) -> Result<IdSet, StoreError> {
+        let rows = super::reader::settled_rows(self.db(), job)?;
+        let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
+        Ok(IdSet::from_ranges(cancelled.map(|row| (row.first, row.last)).collect()))
     }
 
     /// Notes a request for tasks that were not requested before.

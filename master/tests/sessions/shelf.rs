@@ -5,18 +5,18 @@ use common::job::SPECULATIVE_POLICY;
 use super::*;
 
 /// Somebody who discloses, and what the worker prints for them.
-struct User {
-    client: Client,
+pub(super) struct User {
+    pub(super) client: Client,
     next: u128,
 }
 
 impl User {
-    async fn of(master: &Master, name: &str, number: u128) -> Self {
+    pub(super) async fn of(master: &Master, name: &str, number: u128) -> Self {
         let client = Client::connect(&master.enrol(Role::Client, name).await).await.unwrap();
         Self { client, next: number * 1_000 }
     }
 
-    async fn disclose(&mut self, count: u32) -> JobId {
+    pub(super) async fn disclose(&mut self, count: u32) -> JobId {
         self.next += 1;
         let rules = Rules { policy: SPECULATIVE_POLICY.to_owned(), ..Rules::default() };
         let spec = Submission::Inline(Box::new(JobSpec { rules, ..noops(count) }));
@@ -53,7 +53,7 @@ impl User {
 
 impl Worker {
     /// Executes so many tasks, each of which prints so many bytes.
-    async fn executes(&mut self, tasks: u32, bytes: usize) {
+    pub(super) async fn executes(&mut self, tasks: u32, bytes: usize) {
         self.stdout = Content::Inline(vec![b'x'; bytes]);
         for _ in 0..tasks {
             let attempt = self.assignments(1).await.remove(0).attempt;
