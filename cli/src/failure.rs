@@ -86,6 +86,11 @@ impl Failure {
         if causes.is_empty() { self } else { self.because(causes.join(": ")) }
     }
 
+    /// Whether trying again later, with nothing else changed, may work.
+    pub(crate) fn passing(&self) -> bool {
+        matches!(self.code, "unreachable" | "unavailable" | "damaged")
+    }
+
     /// As people read it.
     pub(crate) fn text(&self) -> String {
         let mut out = format!("error: {}\n", self.what);
@@ -213,6 +218,9 @@ mod tests {
         assert_eq!(refused(RefusalCode::Invalid), 2);
         let unreachable = LinkError::Unreachable { master: "h:1".into(), why: "nobody".into() };
         assert_eq!(Failure::from(unreachable).exit as u8, 7);
+        let passing = |error: LinkError| error.passing() && Failure::from(error).passing();
+        assert!(passing(LinkError::Closed("gone".into())));
+        assert!(passing(LinkError::Refused(Refusal::new(RefusalCode::Unavailable, "m", ""))));
         assert_eq!(Failure::from(LinkError::NoIdentity { dir: "x".into() }).exit as u8, 6);
         assert_eq!((Exit::Well as u8, Exit::Usage as u8, Exit::TasksFailed as u8, Exit::TimedOut as u8), (0, 2, 3, 4));
     }

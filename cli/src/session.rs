@@ -45,6 +45,11 @@ impl Session {
         Ok(Self { client, master: identity.link.master })
     }
 
+    /// The same conversation over a new connection.
+    pub(crate) fn over(&self, client: Client) -> Self {
+        Self { client, master: self.master.clone() }
+    }
+
     /// The connection.
     pub(crate) fn client(&self) -> &Client {
         &self.client

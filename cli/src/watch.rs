@@ -1,4 +1,5 @@
-//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was away.
+//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was away. The way back to it
+//! is also that of others who wait.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,10 +20,64 @@ use crate::state::StateDir;
 /// What to wait for, and how.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
-    state: &'a StateDir,
+    way: WayBack<'a>,
     jobs: Selector,
-    deadline: Option<Instant>,
     quiet: bool,
+}
+
+/// The way back to a master that was away.
+#[derive(Debug)]
+pub(crate) struct WayBack<'a> {
+    state: &'a StateDir,
+    deadline: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl<'a> WayBack<'a> {
+    /// Until the deadline, if there is one.
+    pub(crate) fn new(state: &'a StateDir, deadline: Option<Instant>) -> Self {
+        let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        Self { state, deadline, backoff }
+    }
+
+    /// Connects again, however often it takes; none where the time is over first.
+    ///
+    /// # Errors
+    /// If the master does not let this identity in any more.
+    pub(crate) async fn connect(&mut self) -> Result<Option<Client>, LinkError> {
+        loop {
+            if self.over() {
+                return Ok(None);
+            }
+            let delay = self.backoff.delay();
+            tokio::time::sleep(self.left().map_or(delay, |left| delay.min(left))).await;
+            match self.try_once().await {
+                Ok(client) => return Ok(Some(client)),
+                Err(error) if error.passing() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn try_once(&self) -> Result<Client, LinkError> {
+        let identity = link::Identity::load(&self.state.client())?;
+        let connecting = Client::connect(&identity);
+        match self.left() {
+            None => connecting.await,
+            Some(left) => tokio::time::timeout(left, connecting).await.unwrap_or_else(|_| {
+                Err(LinkError::Unreachable { master: identity.link.master.clone(), why: "time is over".to_owned() })
+            }),
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the time is over, but for the moment by which the master's clock may be ahead of ours.
+    fn over(&self) -> bool {
+        self.left().is_some_and(|left| left < Duration::from_millis(50))
+    }
 }
 
 /// How waiting ended, with the jobs as they were last seen.
@@ -49,7 +104,7 @@ impl<'a> Watch<'a> {
     /// Waits for these jobs, at most for `timeout`. `quiet`: nobody wants to see them on the way.
     pub(crate) fn new(state: &'a StateDir, jobs: Selector, timeout: Option<Duration>, quiet: bool) -> Self {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { state, jobs, deadline, quiet }
+        Self { way: WayBack::new(state, deadline), jobs, quiet }
     }
 
     /// Waits on a first session that is there already, and shows `seen` the jobs whenever they change.
@@ -59,24 +114,14 @@ impl<'a> Watch<'a> {
     pub(crate) async fn run(mut self, session: Session, mut seen: impl FnMut(&[JobView])) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             match self.follow(&client, &mut last, &mut seen).await {
                 Ok(()) => return Ok(self.ended(last)),
                 Err(error) if error.passing() => note(&format!("{error}; connecting again")),
                 Err(error) => return Err(error.into()),
             }
-            client = loop {
-                if self.over() {
-                    return Ok(self.ended(last));
-                }
-                tokio::time::sleep(self.left().map_or(backoff.delay(), |left| backoff.delay().min(left))).await;
-                match self.connect().await {
-                    Ok(client) => break client,
-                    Err(error) if error.passing() => {}
-                    Err(error) => return Err(error.into()),
-                }
-            };
+            let Some(again) = self.way.connect().await? else { return Ok(self.ended(last)) };
+            client = again;
         }
     }
 
@@ -87,7 +132,7 @@ impl<'a> Watch<'a> {
         last: &mut BTreeMap<JobId, JobView>,
         seen: &mut impl FnMut(&[JobView]),
     ) -> Result<(), LinkError> {
-        let timeout = self.left().map(Span::from);
+        let timeout = self.way.left().map(Span::from);
         let request = Request::Watch { jobs: self.jobs.clone(), quiet: self.quiet, timeout };
         let mut replies = client.stream(&request).await?;
         while let Some(reply) = replies.next().await? {
@@ -101,34 +146,14 @@ impl<'a> Watch<'a> {
             }
             seen(&last.values().cloned().collect::<Vec<_>>());
         }
-        if last.values().all(|job| job.state.settled()) || self.over() {
+        if last.values().all(|job| job.state.settled()) || self.way.over() {
             return Ok(());
         }
         Err(LinkError::Closed("the master ended the answer early".to_owned()))
     }
 
-    async fn connect(&self) -> Result<Client, LinkError> {
-        let identity = link::Identity::load(&self.state.client())?;
-        let connecting = Client::connect(&identity);
-        match self.left() {
-            None => connecting.await,
-            Some(left) => tokio::time::timeout(left, connecting).await.unwrap_or_else(|_| {
-                Err(LinkError::Unreachable { master: identity.link.master.clone(), why: "time is over".to_owned() })
-            }),
-        }
-    }
-
-    fn left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether the time is over, but for the moment by which the master's clock may be ahead of ours.
-    fn over(&self) -> bool {
-        self.left().is_some_and(|left| left < Duration::from_millis(50))
-    }
-
     fn ended(&self, last: BTreeMap<JobId, JobView>) -> Ended {
-        let timed_out = last.is_empty() && self.over() || last.values().any(|job| !job.state.settled());
+        let timed_out = last.is_empty() && self.way.over() || last.values().any(|job| !job.state.settled());
         Ended { jobs: last.into_values().collect(), timed_out }
     }
 }

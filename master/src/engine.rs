@@ -244,7 +244,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub fn request(&mut self, ticket: u64, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
-        let count = self.core.request(job, tasks)?;
+        let count = self.core.request(job, tasks)?.new;
         self.answer(ticket, Answered::Changed(count));
         Ok(())
     }

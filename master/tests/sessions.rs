@@ -11,6 +11,10 @@ mod identity;
 mod limits;
 #[path = "sessions/lists.rs"]
 mod lists;
+#[path = "sessions/requests.rs"]
+mod requests;
+#[path = "sessions/shelf.rs"]
+mod shelf;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +29,7 @@ use common::view::{HostState, JobState, TaskView};
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::stream::Open;
 use common::wire::worker::{Assignment, Delivery, Errand, ToMaster, ToWorker};
-use common::wire::{RefusalCode, Versions};
+use common::wire::{Refusal, RefusalCode, Versions};
 use common::{AttemptId, BlobRef, Content, IdSet, JobId, JobSpec, RequestId, Span, Speed, TaskSet};
 use link::{Channel, Client, Connection, Identity, LinkError, Purpose};
 use master::{Config, Interval};

@@ -8,6 +8,7 @@ Examples:
   deskgrid account
   deskgrid account --jobs                        job by job as well
   deskgrid account --user ada --output json      an admin looks at another user's
+TASKS are those that were tried or requested; FINISHED is how many were both requested and executed.
 Times are seconds of processors. USED is what the tasks took, BILLED what of it was requested, FREE the rest. WAITED is
 how long results were waited for, on average, after they were requested, and SLOWDOWN that by what the task took.
 Estimates are by user and program. TOOK/ESTIMATED is what tasks took by what was estimated: the median, and the ends of

@@ -3,7 +3,8 @@
 use common::attempt::Stream;
 use common::content::Content;
 use common::selector::Selector;
-use common::view::OutputView;
+use common::view::{OutputView, TaskState};
+use common::{IdSet, TaskId};
 use serde::Serialize;
 
 use super::Context;
@@ -44,6 +45,7 @@ pub(super) async fn run(
     if outputs.is_empty() {
         note(&format!("no task of job {job} has left anything yet; deskgrid task list {job} shows how far they are"));
     }
+    note_removed(session, &outputs).await?;
     let mut all = Vec::new();
     for output in &outputs {
         let (bytes, dropped_bytes) = written(session, output, stream).await?;
@@ -66,9 +68,12 @@ pub(super) async fn run(
 }
 
 /// What a task wrote, and how much more was dropped.
-async fn written(session: &Session, output: &OutputView, stream: StreamName) -> Result<(Vec<u8>, u64), Failure> {
+pub(super) async fn written(
+    session: &Session,
+    output: &OutputView,
+    stream: StreamName,
+) -> Result<(Vec<u8>, u64), Failure> {
     let captured = choose(output, stream);
-    note_removed(output);
     let bytes = content(session, &captured.content).await?;
     if captured.dropped > 0 {
         note(&format!("{}: {} more bytes were dropped at the limit", output.attempt.task, captured.dropped));
@@ -76,25 +81,28 @@ async fn written(session: &Session, output: &OutputView, stream: StreamName) -> 
     Ok((bytes, captured.dropped))
 }
 
-/// Says so where what a task left is there no more.
-pub(super) fn note_removed(output: &OutputView) {
-    if output.removed {
-        let task = output.attempt.task;
-        note(&format!(
-            "{task}: what it left was removed, since nobody had requested it; deskgrid request {task} runs it again"
-        ));
+/// Says of which tasks what they left is there no more, and how they run again.
+pub(super) async fn note_removed(session: &Session, outputs: &[OutputView]) -> Result<(), Failure> {
+    let removed: Vec<TaskId> =
+        outputs.iter().filter(|output| output.removed).map(|output| output.attempt.task).collect();
+    let Some(TaskId { job, .. }) = removed.first().copied() else { return Ok(()) };
+    let tasks: IdSet = removed.iter().map(|task| task.index).collect();
+    for view in session.tasks(job, Selector::Ids(tasks), Vec::new()).await? {
+        note(&removed_in_words(view.task, view.state));
     }
+    Ok(())
 }
 
-/// Prints one stream of one task.
-pub(super) async fn print_stream(
-    context: &Context,
-    session: &Session,
-    output: &OutputView,
-    stream: StreamName,
-) -> Result<(), Failure> {
-    let (bytes, _) = written(session, output, stream).await?;
-    context.out.bytes(&bytes)
+/// That what a task left is there no more, and how it runs again.
+pub(super) fn removed_in_words(task: TaskId, state: TaskState) -> String {
+    let again = match state {
+        TaskState::Finished => format!("deskgrid request {task} runs it again"),
+        TaskState::Failed | TaskState::Cancelled => {
+            format!("deskgrid job retry {} --tasks {} runs it again", task.job, task.index)
+        }
+        _ => "it is to run again".to_owned(),
+    };
+    format!("{task}: what it left was removed, since nobody had requested it; {again}")
 }
 
 fn choose(output: &OutputView, stream: StreamName) -> &Stream {

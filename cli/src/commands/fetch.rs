@@ -65,7 +65,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let job = session.job(job).await?;
     let outputs = session.outputs(job.job, tasks).await?;
-    outputs.iter().for_each(note_removed);
+    note_removed(session, &outputs).await?;
     let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
     if wanted.is_empty() {
         note(&format!(

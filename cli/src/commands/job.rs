@@ -5,7 +5,7 @@ use std::time::Duration;
 use common::selector::Selector;
 use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView, StartView};
 use common::wire::client::{Reply, Request};
-use common::{IdSet, Time};
+use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
 use super::{Context, cat, fetch, joblog, judge};
@@ -33,7 +33,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
             fetch::run(context, &session, job, fetch::Into { dir: into, force }, tasks).await?;
         }
         JobCommand::Cancel { jobs, unrequested: true, .. } => {
-            change(context, &session, Request::CancelUnrequested { jobs: jobs.selector }, "cancelled").await?;
+            drop_unrequested(context, &session, jobs.selector).await?;
         }
         JobCommand::Cancel { jobs, tasks, .. } => {
             change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
@@ -269,15 +269,24 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
     context.out.show(&json::Changed::from(&gone[..]), text, || ids.clone())
 }
 
+/// Of `all` jobs only those are shown to people that had something to drop.
+async fn drop_unrequested(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
+    let all = jobs == Selector::All;
+    let changed = session.changed(&Request::CancelUnrequested { jobs }).await?;
+    let told: Vec<_> = changed.iter().copied().filter(|(_, tasks)| !all || *tasks > 0).collect();
+    let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
+    context.out.show(&json::Changed::from(&changed[..]), || changes(&told, "cancelled"), ids)
+}
+
 async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
-    let text = || {
-        let line = |(job, tasks): &(common::JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
-        if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
-    };
-    context
-        .out
-        .show(&json::Changed::from(&changed[..]), text, || changed.iter().map(|(job, _)| job.to_string()).collect())
+    let ids = || changed.iter().map(|(job, _)| job.to_string()).collect();
+    context.out.show(&json::Changed::from(&changed[..]), || changes(&changed, word), ids)
+}
+
+fn changes(changed: &[(JobId, u64)], word: &str) -> String {
+    let line = |(job, tasks): &(JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
+    if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
 }
 
 /// When it should start, and between which times with a chance of 80 %, for a column.

@@ -1,27 +1,39 @@
 //! `deskgrid request`. What is not here: how jobs are disclosed (`submit`), and the ledger (`account`).
 
+use std::collections::BTreeMap;
+
 use common::selector::Selector;
-use common::view::{TaskState, TaskView};
+use common::view::{OutputView, TaskState, TaskView};
 use common::wire::client::{Reply, Request};
-use common::{IdSet, JobId};
+use common::{IdSet, JobId, TaskId};
+use link::LinkError;
 use link::client::unexpected;
 use serde::Serialize;
 
 use super::Context;
-use super::cat::print_stream;
+use super::cat::{removed_in_words, written};
 use super::job::counted;
 use crate::args::OutputMode;
 use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
+use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::{json, note};
 use crate::session::Session;
+use crate::watch::WayBack;
+
+/// The results of so many tasks are asked for at a time.
+const BATCH: usize = 500;
+/// Tasks are named one by one up to so many ranges.
+const SHOWN_RANGES: usize = 8;
 
 /// What was requested, and where it was waited for what came.
 #[derive(Serialize)]
 struct Requested {
     job: u32,
     requested: u64,
+    /// Of the tasks that were named.
+    cancelled: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<Vec<json::Task>>,
 }
@@ -32,61 +44,191 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     let job = session.job_id(args.what.job).await?;
     let tasks = args.what.tasks;
     let changed = session.changed(&Request::RequestTasks { job, tasks: tasks.clone() }).await?;
-    let count = changed.first().map_or(0, |(_, count)| *count);
-    let quiet = || vec![job.to_string()];
-    let said = || format!("job {job}: {} requested\n", counted(count));
+    let new = changed.first().map_or(0, |(_, count)| *count);
+    let done = Done::of(&session, job, &tasks, new).await?;
+    let document = |tasks| Requested { job: job.0, requested: new, cancelled: done.cancelled.len(), tasks };
+    let said = || done.in_words(job);
     if !args.wait {
-        context.out.show(&Requested { job: job.0, requested: count, tasks: None }, said, quiet)?;
+        context.out.show(&document(None), said, || vec![job.to_string()])?;
         session.close().await;
         return Ok(Exit::Well);
     }
     if context.out.mode() == OutputMode::Cli {
         note(said().trim_end());
     }
-    let views = results(context, &session, job, tasks).await?;
+    let views = results(context, session, job, tasks).await?;
     let well = views.iter().all(|view| view.state == TaskState::Finished);
     if context.out.mode() != OutputMode::Cli {
         let tasks = Some(views.iter().map(json::Task::from).collect());
         let ids = || views.iter().map(|view| view.task.to_string()).collect();
-        context.out.show(&Requested { job: job.0, requested: count, tasks }, String::new, ids)?;
+        context.out.show(&document(tasks), String::new, ids)?;
     }
-    session.close().await;
     Ok(if well { Exit::Well } else { Exit::TasksFailed })
 }
 
-/// Waits until all these tasks are settled, and prints what each has written once it is.
-async fn results(context: &Context, session: &Session, job: JobId, tasks: Selector) -> Result<Vec<TaskView>, Failure> {
-    let mut left: IdSet = session.tasks(job, tasks, Vec::new()).await?.iter().map(|view| view.task.index).collect();
-    let one = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let mut changes = session.client().stream(&Request::Watch { jobs: one, quiet: false, timeout: None }).await?;
-    let settled = [TaskState::Finished, TaskState::Failed, TaskState::Cancelled];
-    let mut all = Vec::new();
-    while let Some(reply) = changes.next().await? {
-        let Reply::Jobs(_) = reply else { return Err(unexpected(Some(&reply)).into()) };
-        let come = session.tasks(job, Selector::Ids(left.clone()), settled.to_vec()).await?;
-        for view in come {
-            left.remove(view.task.index);
-            show(context, session, &view).await?;
-            all.push(view);
-        }
-        if left.is_empty() {
-            break;
-        }
-    }
-    all.sort_by_key(|view| view.task);
-    Ok(all)
+/// What became of a request.
+struct Done {
+    /// Whether there was anything to request: of a job that was not disclosed there is not.
+    disclosed: bool,
+    /// So many are requested by it.
+    new: u64,
+    /// These are cancelled, and could not be.
+    cancelled: IdSet,
+    /// So many had been requested before.
+    before: u64,
 }
 
-async fn show(context: &Context, session: &Session, view: &TaskView) -> Result<(), Failure> {
-    if context.out.mode() != OutputMode::Cli {
-        return Ok(());
+impl Done {
+    /// Looks at those that were named and not requested now, why that is.
+    async fn of(session: &Session, job: JobId, tasks: &Selector, new: u64) -> Result<Self, Failure> {
+        let named = match tasks {
+            Selector::Ids(ids) => ids.len(),
+            Selector::Last => 1,
+            Selector::All => session.job(OneJob::Id(job)).await?.tasks.total,
+        };
+        let mut done = Self { disclosed: true, new, cancelled: IdSet::new(), before: 0 };
+        if new >= named {
+            return Ok(done);
+        }
+        let one = session.tasks(job, Selector::Last, Vec::new()).await?;
+        done.disclosed = one.iter().any(|view| view.speculation.is_some());
+        if done.disclosed {
+            let cancelled = session.tasks(job, tasks.clone(), vec![TaskState::Cancelled]).await?;
+            done.cancelled = cancelled.iter().map(|view| view.task.index).collect();
+            done.before = named.saturating_sub(new + done.cancelled.len());
+        }
+        Ok(done)
     }
+
+    fn in_words(&self, job: JobId) -> String {
+        if !self.disclosed {
+            return format!("job {job} was not disclosed: its tasks count as requested since it was submitted\n");
+        }
+        let mut words = format!("job {job}: {} requested", counted(self.new));
+        if self.before > 0 {
+            words += &format!("; {} had been before", self.before);
+        }
+        if !self.cancelled.is_empty() {
+            let are = if self.cancelled.len() == 1 { "is" } else { "are" };
+            let which = match self.cancelled.ranges().count() {
+                0..=SHOWN_RANGES => self.cancelled.to_string(),
+                _ => "LIST".to_owned(),
+            };
+            let again = format!("deskgrid job retry {job} --tasks {which} takes up again what was cancelled");
+            words += &format!("; {} {are} cancelled and cannot be: {again}", self.cancelled.len());
+        }
+        words + "\n"
+    }
+}
+
+/// What is still to come, and what has come.
+struct Awaited {
+    job: JobId,
+    /// None until the master has said which they are.
+    left: Option<IdSet>,
+    come: Vec<TaskView>,
+}
+
+/// Waits until all these tasks are settled, also where the master is away for a time, and prints what each has written once
+/// it is.
+async fn results(
+    context: &Context,
+    mut session: Session,
+    job: JobId,
+    tasks: Selector,
+) -> Result<Vec<TaskView>, Failure> {
+    let mut awaited = Awaited { job, left: None, come: Vec::new() };
+    let mut way = WayBack::new(&context.state, None);
+    loop {
+        match awaited.follow(context, &session, &tasks).await {
+            Ok(()) => break,
+            Err(failure) if failure.passing() => {
+                let because = failure.because.map_or_else(String::new, |because| format!(": {because}"));
+                note(&format!("{}{because}; connecting again", failure.what));
+            }
+            Err(failure) => return Err(failure),
+        }
+        if let Some(client) = way.connect().await? {
+            session = session.over(client);
+        }
+    }
+    session.close().await;
+    awaited.come.sort_by_key(|view| view.task);
+    Ok(awaited.come)
+}
+
+impl Awaited {
+    /// Follows one connection until everything has come.
+    async fn follow(&mut self, context: &Context, session: &Session, tasks: &Selector) -> Result<(), Failure> {
+        let settled = [TaskState::Finished, TaskState::Failed, TaskState::Cancelled];
+        if self.left.is_none() {
+            let all = session.tasks(self.job, tasks.clone(), Vec::new()).await?;
+            self.left = Some(all.iter().map(|view| view.task.index).collect());
+        }
+        let one = Selector::Ids(IdSet::from_range(self.job.0, self.job.0));
+        let mut changes = session.client().stream(&Request::Watch { jobs: one, quiet: false, timeout: None }).await?;
+        let mut before = None;
+        while let Some(reply) = changes.next().await? {
+            let Reply::Jobs(jobs) = reply else { return Err(unexpected(Some(&reply)).into()) };
+            let left = self.left.clone().unwrap_or_default();
+            if left.is_empty() {
+                return Ok(());
+            }
+            // Where other jobs have changed, or tasks have started, nothing has come.
+            let counts = jobs.first().map(|job| (job.tasks.finished, job.tasks.failed, job.tasks.cancelled));
+            if counts.is_some() && counts == before {
+                continue;
+            }
+            before = counts;
+            let come = session.tasks(self.job, Selector::Ids(left), settled.to_vec()).await?;
+            for batch in come.chunks(BATCH) {
+                self.take(context, session, batch).await?;
+            }
+            if self.left.as_ref().is_some_and(IdSet::is_empty) {
+                return Ok(());
+            }
+        }
+        Err(LinkError::Closed("the master ended the answer early".to_owned()).into())
+    }
+
+    /// Prints what tasks have written. What has been printed is not awaited any more.
+    async fn take(&mut self, context: &Context, session: &Session, batch: &[TaskView]) -> Result<(), Failure> {
+        let mut outputs = BTreeMap::new();
+        if context.out.mode() == OutputMode::Cli {
+            let tasks = Selector::Ids(batch.iter().map(|view| view.task.index).collect());
+            let there = session.outputs(self.job, tasks).await?;
+            outputs.extend(there.into_iter().map(|output| (output.attempt.task, output)));
+        }
+        for view in batch {
+            if context.out.mode() == OutputMode::Cli {
+                print(context, session, view, outputs.remove(&view.task)).await?;
+            }
+            if let Some(left) = &mut self.left {
+                left.remove(view.task.index);
+            }
+            self.come.push(view.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Prints what a settled task has written: nothing before all of it is here.
+async fn print(
+    context: &Context,
+    session: &Session,
+    view: &TaskView,
+    output: Option<OutputView>,
+) -> Result<(), Failure> {
+    let task: TaskId = view.task;
+    let bytes = match &output {
+        Some(output) => written(session, output, StreamName::Stdout).await?.0,
+        None => Vec::new(),
+    };
     let waited = view.speculation.and_then(|speculation| speculation.visible_response());
     let waited = waited.map_or_else(String::new, |span| format!(", {span} after the request"));
-    note(&format!("task {} is {}{waited}", view.task, view.state));
-    let task = IdSet::from_range(view.task.index, view.task.index);
-    for output in session.outputs(view.task.job, Selector::Ids(task)).await? {
-        print_stream(context, session, &output, StreamName::Stdout).await?;
+    note(&format!("task {task} is {}{waited}", view.state));
+    if output.is_some_and(|output| output.removed) {
+        note(&removed_in_words(task, view.state));
     }
-    Ok(())
+    context.out.bytes(&bytes)
 }

@@ -34,22 +34,30 @@ async fn list(
     let job = session.job_id(job).await?;
     let tasks = session.tasks(job, tasks, states).await?;
     let text = || {
-        let headings = ["TASK", "STATE", "ATTEMPTS", "HOST", "RUN", "EXIT", "ITEM", "WHY"];
+        let disclosed = tasks.iter().any(|task| task.speculation.is_some());
+        let headings = ["TASK", "STATE", "REQUESTED", "ATTEMPTS", "HOST", "RUN", "EXIT", "ITEM", "WHY"];
+        let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
+        let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
+        let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
         let mut rows = Rows::new(&headings, context.out.color());
-        tasks.iter().for_each(|task| rows.add(row(task)));
+        for task in &tasks {
+            let mut row = row(task);
+            rows.add(columns.iter().map(|column| std::mem::take(&mut row[*column])));
+        }
         rows.text("no such tasks")
     };
     let ids = || tasks.iter().map(|task| task.task.to_string()).collect();
     context.out.show(&json::Tasks::from(&tasks[..]), text, ids)
 }
 
-fn row(task: &TaskView) -> [String; 8] {
+fn row(task: &TaskView) -> [String; 9] {
     let last = task.attempts.last();
     let of_last = |what: fn(&AttemptView) -> Option<String>| last.and_then(what).unwrap_or_default();
     let why = task.reason.clone().or_else(|| last.filter(|_| task.state != TaskState::Finished)?.reason.clone());
     [
         task.task.to_string(),
         task.state.to_string(),
+        if task.speculation.is_none_or(|life| life.requested.is_some()) { "yes" } else { "no" }.to_owned(),
         task.attempts.len().to_string(),
         of_last(|attempt| Some(attempt.host.clone())),
         of_last(|attempt| attempt.started.map(|_| attempt.ran.to_string())),

@@ -141,6 +141,9 @@ pub(crate) enum BuildError {
     /// A width together with something that it does not go with.
     #[error("a job runs on several hosts at once (--width), or has {0}: not both")]
     WidthWith(&'static str),
+    /// Disclosed tasks together with something that they do not go with.
+    #[error("a job is disclosed (--disclose), or has {0}: not both")]
+    DiscloseWith(&'static str),
     /// Nonsense that only shows in the whole.
     #[error(transparent)]
     Job(#[from] BadJob),
@@ -191,7 +194,7 @@ impl BuildError {
             }
             BuildError::OneHost(_) => "AVG, PRED, BIAS, HEUR or PRICED do: deskgrid policy list".to_owned(),
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
-            BuildError::WidthWith(_) => "leave one of them out".to_owned(),
+            BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),
             BuildError::Job(BadJob::InputTwice(_)) => "give one of them another name: --input F:NAME".to_owned(),
             BuildError::Job(BadJob::TooManyTasks(_)) => "submit several jobs".to_owned(),

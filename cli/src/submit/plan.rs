@@ -34,6 +34,7 @@ pub(crate) struct Plan {
 /// # Errors
 /// Says the first thing that is wrong.
 pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
+    disclosable(args)?;
     let tasks = tasks(args)?;
     let inputs = if args.noop {
         Vec::new()
@@ -88,6 +89,16 @@ impl Plan {
     /// What it is called.
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
+    }
+}
+
+/// Whether it can be disclosed, if it is to be. The words of the command line have been looked through, those of a job file
+/// have not.
+fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
+    let others = [(args.deadline.is_some(), "a deadline"), (args.quorum.is_some(), "a quorum")];
+    match others.into_iter().find(|(given, _)| args.disclose && *given) {
+        Some((_, other)) => Err(BuildError::DiscloseWith(other)),
+        None => Ok(()),
     }
 }
 
@@ -347,6 +358,17 @@ mod tests {
         let r = &job.rules;
         assert_eq!((r.retries, r.max_losses, r.max_fails, r.priority), (2, 3, Some(4), -5));
         assert_eq!((r.timeout.unwrap().secs(), r.estimate.unwrap().secs(), r.policy.as_str()), (90.0, 3600.0, "FCFS"));
+    }
+
+    #[test]
+    fn what_is_disclosed_has_neither_deadline_nor_quorum_also_where_a_job_file_says_so() {
+        let desk = Desk::new();
+        let file = desk.file("job.toml", "disclose = true\ndeadline = \"2h\"\ncommand = [\"run\"]\n");
+        let told = desk.wrong(&["--job-file", &file]);
+        assert!(told.contains("disclosed (--disclose), or has a deadline"), "{told}");
+        let file = desk.file("quorum.toml", "quorum = 2\ncommand = [\"run\"]\n");
+        let told = desk.wrong(&["--job-file", &file, "--disclose"]);
+        assert!(told.contains("or has a quorum"), "{told}");
     }
 
     #[test]

@@ -14,7 +14,8 @@ pub struct SpeculationView {
     pub requested: Option<Time>,
     /// When it was executed, if it was.
     pub executed: Option<Time>,
-    /// When what it left was removed, if nobody had requested it and it took too much room. A request runs it again.
+    /// When what it left was removed, if nobody had requested it and it took too much room. A request runs it
+    /// again where it had finished, a retry where it had failed.
     pub removed: Option<Time>,
 }
 

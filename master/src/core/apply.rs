@@ -85,7 +85,7 @@ impl Core {
         let Some(by) = by else { return Ok(()) };
         tracing::info!(%attempt, %host, %by, "frozen to make room");
         self.changed.0 = true;
-        self.store.attempt_frozen(attempt, &format!("frozen, and so made room for task {by}"))
+        self.store.attempt_frozen(attempt, by)
     }
 
     fn on_start(

@@ -257,12 +257,12 @@ impl Core {
         }
         let Delivery { completion, ago } = delivery;
         let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
-        let whose = self.foresee_share(&completion)?;
+        self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
         self.step(Event::AttemptEnded { host, attempt, outcome, ran })?;
         self.delivered = None;
-        whose.map_or(Ok(()), |user| self.tell_share_of(&user))
+        self.tell_stirred()
     }
 
     fn note_heard(&mut self, id: HostId) {

@@ -1,6 +1,6 @@
 //! How much is kept of what was executed and nobody has requested: so much of each user, so much in all. The oldest goes
-//! first; whose share is full has no more disclosed work started. What is not here: the rows (`store::kept`), and content,
-//! which is swept.
+//! first; whose share is full has no more disclosed work started, whatever is kept of others. What is not here: the rows
+//! (`store::kept`), and content, which is swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,9 @@ use crate::store::{Removed, StoreError, bytes_left};
 
 /// From this part of a user's share on, in per cent, nothing more of that user's is started that nobody has requested.
 const FULL: u64 = 90;
+/// A share that has overflown stays full until less than this part of it is kept, in per cent: outputs of one size never
+/// come below it by what had to go for the next.
+const ROOMY: u64 = 50;
 
 /// How much is kept, and may be, in bytes.
 #[derive(Debug, Default)]
@@ -21,17 +24,19 @@ pub(super) struct Shelf {
     most: (u64, u64),
     by_user: BTreeMap<String, u64>,
     total: u64,
-    /// Users of whose outputs some were removed since the last one was requested or forgotten.
+    /// Users whose own outputs were more than their shares since one was last requested, forgotten or removed for others.
     overflown: BTreeSet<String>,
     /// Users whose shares are full, as the scheduler was last told.
     full: BTreeSet<String>,
+    /// Users of whom other outputs are kept than when the scheduler was last told.
+    stirred: BTreeSet<String>,
 }
 
 impl Shelf {
     pub(super) fn of(limits: &Limits, by_user: BTreeMap<String, u64>) -> Self {
         let most = (limits.unrequested_bytes, limits.unrequested_bytes_per_user);
         let total = by_user.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        Self { most, by_user, total, overflown: BTreeSet::new(), full: BTreeSet::new() }
+        Self { most, by_user, total, ..Self::default() }
     }
 
     fn add(&mut self, user: &str, bytes: u64) {
@@ -54,12 +59,30 @@ impl Shelf {
         self.by_user.get(user).copied().unwrap_or(0)
     }
 
+    /// Whether so many bytes are at least this part of a user's share, which is never more than there may be of all.
+    fn fill(&self, bytes: u64, percent: u64) -> bool {
+        u128::from(bytes) * 100 >= u128::from(self.most.0.min(self.most.1)) * u128::from(percent)
+    }
+
     /// Whether a user's share is as good as full, with so many bytes more. Where not even one output fits, nothing is kept,
     /// and nobody could make room.
     fn is_full(&self, user: &str, more: u64) -> bool {
         let bytes = self.of_user(user).saturating_add(more);
-        let brims = u128::from(bytes) * 100 >= u128::from(self.most.1) * u128::from(FULL);
-        bytes > 0 && (brims || self.overflown.contains(user))
+        let overflown = self.overflown.contains(user) && self.fill(bytes, ROOMY);
+        bytes > 0 && (self.fill(bytes, FULL) || overflown)
+    }
+
+    /// Something of `whose` is removed, since there is more of `by` now. Who fills a share overflows it; who had to give
+    /// way to others has room.
+    fn remove(&mut self, whose: &str, bytes: u64, by: &str) {
+        if self.fill(self.of_user(by), FULL) {
+            self.overflown.insert(by.to_owned());
+        }
+        self.take(whose, bytes);
+        self.stirred.insert(whose.to_owned());
+        if whose != by {
+            self.overflown.remove(whose);
+        }
     }
 
     /// What is to be removed next: something of this user's, or of anybody's.
@@ -83,32 +106,39 @@ impl Core {
         }
         let bytes = self.store.keep_back(completion, ended, (&user, self.now))?;
         self.shelf.add(&user, bytes);
+        self.shelf.stirred.insert(user.clone());
         while let Some(whose) = self.shelf.excess(&user) {
             let Some(Removed { attempt, user: whose, bytes }) = self.store.remove_oldest(whose, self.now)? else {
                 break;
             };
             tracing::info!(task = %attempt.task, user = whose, bytes, "unrequested output removed: it takes too much");
             metrics::counter!("deskgrid_unrequested_outputs_removed_total").increment(1);
-            self.shelf.take(&whose, bytes);
-            self.shelf.overflown.insert(whose);
+            self.shelf.remove(&whose, bytes, &user);
         }
         Ok(())
     }
 
     /// What an attempt has left is about to be kept. If its user's share is full then, nothing more is to be started in the
-    /// slot that is free now. Says whose share that is.
-    pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<Option<String>, StoreError> {
+    /// slot that is free now. Once it is kept, or is not, [`Core::tell_stirred`] says how it is.
+    pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<(), StoreError> {
         let task = completion.attempt.task;
-        let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else { return Ok(None) };
+        let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else { return Ok(()) };
         let user = job.user.clone();
         if self.store.is_unrequested(task)? && self.shelf.is_full(&user, bytes_left(completion)) {
             self.tell_share(&user, true)?;
+            self.shelf.stirred.insert(user);
         }
-        Ok(Some(user))
+        Ok(())
     }
 
-    /// Tells the scheduler whether there is room for what more of a user's disclosed tasks would leave.
-    pub(super) fn tell_share_of(&mut self, user: &str) -> Result<(), StoreError> {
+    /// Tells the scheduler of everybody of whom more or less is kept than before, whether there is room for what more of
+    /// their disclosed tasks would leave.
+    pub(super) fn tell_stirred(&mut self) -> Result<(), StoreError> {
+        let stirred = std::mem::take(&mut self.shelf.stirred);
+        stirred.iter().try_for_each(|user| self.tell_share_of(user))
+    }
+
+    fn tell_share_of(&mut self, user: &str) -> Result<(), StoreError> {
         self.tell_share(user, self.shelf.is_full(user, 0))
     }
 
@@ -186,9 +216,25 @@ mod tests {
         assert!(shelf.is_full("ann", 60) && !shelf.is_full("ann", 0));
         shelf.add("ann", 44);
         assert!(!shelf.is_full("ann", 0) && shelf.is_full("ann", 1));
-        shelf.overflown.insert("ann".to_owned());
+        shelf.remove("ann", 0, "ann");
+        assert!(!shelf.is_full("ann", 0), "it was the total that was too small");
+        shelf.add("ann", 16);
+        shelf.remove("ann", 30, "ann");
         assert!(shelf.is_full("ann", 0));
-        shelf.take("ann", 44);
-        assert!(!shelf.is_full("ann", 0));
+        shelf.take("ann", 6);
+        assert!(!shelf.is_full("ann", 0), "less than half of it is left");
+    }
+
+    #[test]
+    fn who_had_to_give_way_to_others_has_room_and_who_fills_alone_what_there_is_for_all_has_not() {
+        let mut shelf = shelf();
+        shelf.most = (60, 1_000);
+        shelf.add("ann", 80);
+        assert_eq!(shelf.excess("ann"), Some(None));
+        shelf.remove("ann", 40, "ann");
+        assert!(shelf.is_full("ann", 0));
+        shelf.add("bob", 30);
+        shelf.remove("ann", 8, "bob");
+        assert!(!shelf.is_full("ann", 0) && !shelf.is_full("bob", 0));
     }
 }

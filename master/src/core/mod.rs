@@ -50,6 +50,7 @@ pub(crate) use hosts::{Connected, SessionId};
 pub(crate) use jobs::{LiveJob, Submitted};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;
+pub(crate) use speculation::Requested;
 
 /// At most this much is taken into one commit, so that answers do not wait for ever under load.
 const GROUP: usize = 4_096;

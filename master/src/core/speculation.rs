@@ -21,14 +21,26 @@ pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
     Some(Refusal::new(RefusalCode::Invalid, what, hint))
 }
 
+/// What became of a request for tasks.
+#[derive(Debug, Default)]
+pub(crate) struct Requested {
+    /// So many had not been requested before, and are now.
+    pub(crate) new: u64,
+    /// These are cancelled, and were not requested by this.
+    pub(crate) cancelled: IdSet,
+}
+
 impl Core {
-    /// Somebody waits for these tasks of a job from now on, if it was disclosed; says how many nobody waited for.
-    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
-        let Some(disclosure) = self.store.disclosure(job)? else { return Ok(0) };
+    /// Somebody waits for these tasks of a job from now on, if it was disclosed; says how many nobody waited for. Those that
+    /// are cancelled are not requested: nothing would come of it but a bill.
+    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<Requested, StoreError> {
+        let Some(disclosure) = self.store.disclosure(job)? else { return Ok(Requested::default()) };
+        let cancelled = self.store.cancelled(job)?.intersection(tasks);
         let mut new = tasks.clone();
         new.subtract(&disclosure.all());
+        new.subtract(&cancelled);
         if new.is_empty() {
-            return Ok(0);
+            return Ok(Requested { new: 0, cancelled });
         }
         self.store.request(job, &new, self.now)?;
         let (count, kept) = (new.len(), self.store.release(job, &new)?);
@@ -44,7 +56,7 @@ impl Core {
         self.run_removed_again(job, &new)?;
         self.changed.0 = true;
         self.experience_gained();
-        Ok(count)
+        Ok(Requested { new: count, cancelled })
     }
 
     /// Drops what nobody has requested of a job, running tasks included; says how many tasks that were.

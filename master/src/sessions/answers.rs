@@ -94,12 +94,30 @@ impl From<StoreError> for NoAnswer {
     }
 }
 
-fn refuse(code: RefusalCode, what: impl Into<String>, hint: impl Into<String>) -> NoAnswer {
+pub(super) fn refuse(code: RefusalCode, what: impl Into<String>, hint: impl Into<String>) -> NoAnswer {
     NoAnswer::Refused(Refusal::new(code, what, hint))
 }
 
 pub(super) fn no_job(job: JobId) -> NoAnswer {
     refuse(RefusalCode::NotFound, format!("there is no job {job}"), "see `deskgrid job list --all`")
+}
+
+/// No task of the job has such a number.
+fn no_task(job: JobId, number: impl std::fmt::Display) -> NoAnswer {
+    let hint = format!("see `deskgrid task list {job}`");
+    refuse(RefusalCode::NotFound, format!("job {job} has no task {number}"), hint)
+}
+
+/// The tasks of a job that are to be changed. Where one that is named is not there, none is.
+pub(super) fn chosen(job: JobId, tasks: &Selector, spec: &JobSpec) -> Result<IdSet, NoAnswer> {
+    if let Selector::Ids(ids) = tasks {
+        let mut missing = ids.clone();
+        missing.subtract(&spec.tasks.ids);
+        if let Some(first) = missing.first() {
+            return Err(no_task(job, first));
+        }
+    }
+    Ok(tasks.pick(&spec.tasks.ids))
 }
 
 impl Asker {
@@ -348,11 +366,10 @@ impl Asker {
     /// What is needed to list tasks of a job, portion by portion.
     pub(super) async fn listing(&self, job: JobId, tasks: &Selector) -> Result<Listing, NoAnswer> {
         self.pick_one(job).await?;
-        let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
+        let spec = self.spec(job).await?;
         let picked = tasks.pick(&spec.tasks.ids);
         if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
-            let hint = format!("see `deskgrid task list {job}`");
-            return Err(refuse(RefusalCode::NotFound, format!("job {job} has no task {ids}"), hint));
+            return Err(no_task(job, ids));
         }
         let (live, names) = self.core(move |core| Ok((core.live_job(job), core.host_names()))).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
@@ -405,33 +422,40 @@ impl Asker {
     pub(super) async fn cancel(&self, jobs: &Selector, tasks: Option<Selector>) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
         let open = self.open_of(&picked).await?;
+        let mut which = BTreeMap::new();
+        if let Some(tasks) = &tasks {
+            // Of all jobs those are meant that have such tasks; one that is named has them, or nothing is cancelled at all.
+            let all = matches!(jobs, Selector::All);
+            for id in if all { &open } else { &picked }.iter().map(JobId) {
+                let spec = self.spec(id).await?;
+                let chosen = if all { tasks.pick(&spec.tasks.ids) } else { chosen(id, tasks, &spec)? };
+                which.insert(id, chosen);
+            }
+        }
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
             // Where everything is settled there is nothing to cancel.
-            if !open.contains(id.0) {
-                changed.push((id, 0));
-                continue;
-            }
-            let tasks = match &tasks {
-                None => None,
-                Some(tasks) => {
-                    let spec = self.read(move |reader| reader.spec(id)).await?.ok_or_else(|| no_job(id))?;
-                    Some(tasks.pick(&spec.tasks.ids))
-                }
+            let count = match (open.contains(id.0), which.remove(&id)) {
+                (true, of) => self.core(move |core| core.cancel(id, of)).await?,
+                (false, _) => 0,
             };
-            changed.push((id, self.core(move |core| core.cancel(id, tasks)).await?));
+            changed.push((id, count));
         }
         Ok(Reply::Changed(changed))
     }
 
+    pub(super) async fn spec(&self, job: JobId) -> Result<JobSpec, NoAnswer> {
+        self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))
+    }
+
     pub(super) async fn retry(&self, job: JobId, tasks: Selector, only_failed: bool) -> Result<Reply, NoAnswer> {
         self.pick_own_one(job).await?;
-        let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
+        let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
             let what = format!("no rank of job {job} is of use without the others: they cannot be tried again alone");
             return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
         }
-        let tasks = tasks.pick(&spec.tasks.ids);
+        let tasks = chosen(job, &tasks, &spec)?;
         let count = self.core(move |core| core.retry(job, &tasks, only_failed)).await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }

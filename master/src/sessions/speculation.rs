@@ -1,21 +1,29 @@
 //! What a client asks of disclosed jobs, and about accounts. What is not here: what the core and the store make of it.
 
-use common::JobId;
 use common::selector::Selector;
 use common::view::{AccountView, SpreadView};
+use common::wire::RefusalCode;
 use common::wire::client::Reply;
+use common::{IdSet, JobId};
 use scheduler::ledger::{Account, Distribution};
 
-use super::answers::{Asker, NoAnswer, no_job};
+use super::answers::{Asker, NoAnswer, chosen, refuse};
+use crate::core::Requested;
+
+/// Tasks are named one by one up to so many ranges.
+const SHOWN_RANGES: usize = 8;
 
 impl Asker {
     /// Somebody waits for these tasks from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
         self.pick_own_one(job).await?;
-        let spec = self.read(move |reader| reader.spec(job)).await?.ok_or_else(|| no_job(job))?;
-        let tasks = tasks.pick(&spec.tasks.ids);
-        let count = self.core(move |core| core.request(job, &tasks)).await?;
-        Ok(Reply::Changed(vec![(job, count)]))
+        let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
+        let wanted = tasks.clone();
+        let Requested { new, cancelled } = self.core(move |core| core.request(job, &wanted)).await?;
+        if !tasks.is_empty() && cancelled.len() == tasks.len() {
+            return Err(all_cancelled(job, &cancelled));
+        }
+        Ok(Reply::Changed(vec![(job, new)]))
     }
 
     /// Drops what was not requested.
@@ -40,6 +48,18 @@ impl Asker {
         let accounts = self.read(move |reader| reader.accounts(user.as_deref(), jobs)).await?;
         Ok(accounts.into_iter().map(|(user, job, spent)| view(user, job, &spent)).collect())
     }
+}
+
+/// Why nothing could be requested.
+fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
+    let are = if tasks.len() == 1 { "task is" } else { "tasks are" };
+    let (what, which) = match tasks.ranges().count() {
+        0..=SHOWN_RANGES => (format!("{tasks}"), tasks.to_string()),
+        _ => (format!("{} of them", tasks.len()), "LIST".to_owned()),
+    };
+    let hint =
+        format!("deskgrid job retry {job} --tasks {which}, which takes them up again; then they can be requested");
+    refuse(RefusalCode::Conflict, format!("nothing of job {job} is requested: the {are} cancelled ({what})"), hint)
 }
 
 fn view(user: String, job: Option<JobId>, (account, kept_bytes): &(Account, u64)) -> AccountView {

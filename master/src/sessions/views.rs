@@ -81,18 +81,20 @@ impl Listing {
             let rows = attempts.remove(&index).unwrap_or_default();
             let item = (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
             let done = rows.iter().find(|row| row.view.state == AttemptState::Finished && row.counts);
-            let (executed, removed) = (done.and_then(|row| row.view.finished), done.and_then(|row| row.removed));
+            let executed = done.and_then(|row| row.view.finished);
+            // Of a task that is to run again it does not matter what became of what it left.
+            let settled = matches!(state, TaskState::Finished | TaskState::Failed);
+            let removed = best(&rows).filter(|_| settled).and_then(|best| rows.get(best)?.removed);
             let speculation = self.disclosure.as_ref().map(|disclosure| SpeculationView {
                 disclosed: disclosure.at,
                 requested: disclosure.requested(index),
                 executed,
                 removed,
             });
-            let reason = reason.or_else(|| {
-                let again =
-                    "executed; what it left was removed before anybody had requested it, and a request runs it again";
-                removed.map(|_| again.to_owned())
-            });
+            let reason = match removed {
+                Some(_) => Some(why_removed(reason.as_deref())),
+                None => reason,
+            };
             let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
             TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts, speculation }
         };
@@ -132,11 +134,9 @@ impl Listing {
         view
     }
 
-    /// What the attempt that counts has left: the one that finished the task, else the latest that ended by itself.
+    /// What the attempt that counts has left.
     fn output(&self, mut rows: Vec<AttemptRow>) -> Option<OutputView> {
-        let best = rows.iter().rposition(|row| row.view.state == AttemptState::Finished && row.counts);
-        let best =
-            best.or_else(|| rows.iter().rposition(|row| row.view.exit_code.is_some() || row.result.is_some()))?;
+        let best = best(&rows)?;
         Some(self.output_of(rows.swap_remove(best)))
     }
 
@@ -159,6 +159,19 @@ impl Listing {
             host: host.clone(),
         }
     }
+}
+
+/// Which attempt counts: the one that finished the task, else the latest that ended by itself.
+fn best(rows: &[AttemptRow]) -> Option<usize> {
+    let done = rows.iter().rposition(|row| row.view.state == AttemptState::Finished && row.counts);
+    let left = |row: &AttemptRow| row.view.exit_code.is_some() || row.result.is_some() || row.removed.is_some();
+    done.or_else(|| rows.iter().rposition(left))
+}
+
+/// That what a task left is there no more, behind why it failed where it did.
+fn why_removed(failed: Option<&str>) -> String {
+    let (what, again) = failed.map_or(("executed", "request"), |why| (why, "retry"));
+    format!("{what}; what it left was removed before anybody had requested it, and a {again} runs it again")
 }
 
 /// Outputs in portions whose messages stay below the frame limit.

@@ -12,6 +12,7 @@ mod kept;
 mod layouts;
 mod log;
 mod look;
+mod notes;
 mod peers;
 mod promise;
 mod reader;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use common::view::TaskState;
 use common::{IdSet, JobId, Span, Time};
 use rusqlite::{Connection, OptionalExtension, params};
 use scheduler::ledger::{Account, Entry};
@@ -42,7 +43,7 @@ pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosur
     Ok(Some(Disclosure { at: time(at), requests: rows.collect::<Result<_, _>>()? }))
 }
 
-/// What was spent on a job's tasks so far.
+/// What was spent on a job's tasks so far. Those that were requested count also where nothing was spent on them.
 fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
     let mut query = db.prepare_cached(
@@ -50,10 +51,11 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
          MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = ? GROUP BY task ORDER BY task",
     )?;
     let mut rows = query.query([job.0])?;
-    let mut account = Account::default();
+    let (mut account, mut tried) = (Account::default(), IdSet::new());
     let span = |micros: i64| Span(micros.max(0) as u64);
     while let Some(row) = rows.next()? {
         let task: u32 = row.get(0)?;
+        tried.insert(task);
         let requested = match &disclosure {
             None => Some(submitted),
             Some(disclosure) => disclosure.requested(task),
@@ -65,6 +67,20 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
             executed: row.get::<_, Option<i64>>(2)?.map(time),
         });
     }
+    let untried = match &disclosure {
+        Some(disclosure) => {
+            let mut untried = disclosure.all();
+            untried.subtract(&tried);
+            untried.len()
+        }
+        None => {
+            let total = "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = ?";
+            let total: i64 = db.prepare_cached(total)?.query_row([job.0], |row| row.get(0))?;
+            (total.max(0) as u64).saturating_sub(tried.len())
+        }
+    };
+    account.tasks += untried;
+    account.requested += untried;
     Ok(account)
 }
 
@@ -134,6 +150,13 @@ impl Writer {
     /// What is known of a job that was disclosed.
     pub(crate) fn disclosure(&self, job: JobId) -> Result<Option<Disclosure>, StoreError> {
         disclosure(self.db(), job)
+    }
+
+    /// The tasks of a job that are cancelled.
+    pub(crate) fn cancelled(&self, job: JobId) -> Result<IdSet, StoreError> {
+        let rows = super::reader::settled_rows(self.db(), job)?;
+        let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
+        Ok(IdSet::from_ranges(cancelled.map(|row| (row.first, row.last)).collect()))
     }
 
     /// Notes a request for tasks that were not requested before.

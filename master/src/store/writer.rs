@@ -6,7 +6,7 @@ use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
-use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
+use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::log::{Files, Logs, write_again};
@@ -356,12 +356,15 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes that an attempt stands still for another's sake, as often as there is room to say so.
-    pub(crate) fn attempt_frozen(&mut self, id: AttemptId, why: &str) -> Result<(), StoreError> {
+    /// Notes that an attempt stands still for another's sake. Of many such notes the newest stay.
+    pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> Result<(), StoreError> {
+        let key = (id.task.job.0, id.task.index, id.number);
+        let sql = "SELECT start_why FROM attempt WHERE job = ? AND task = ? AND number = ?";
+        let before = self.db.prepare_cached(sql)?.query_row(key, |row| row.get::<_, String>(0)).optional()?;
+        let Some(before) = before else { return Ok(()) };
         self.change(
-            "UPDATE attempt SET start_why = start_why || '; ' || ? WHERE job = ? AND task = ? AND number = ?
-             AND length(start_why) < 1000",
-            params![why, id.task.job.0, id.task.index, id.number],
+            "UPDATE attempt SET start_why = ? WHERE job = ? AND task = ? AND number = ?",
+            params![super::notes::with_frozen(&before, by), key.0, key.1, key.2],
         )
         .map(drop)
     }

@@ -18,6 +18,7 @@ mod owner;
 mod processes;
 mod quorum;
 mod record;
+mod requests;
 mod research;
 mod service;
 mod speculation;

@@ -1,0 +1,165 @@
+//! What is kept of what nobody has requested: whose share is full, who is told so, and whom it does not concern.
+
+use common::job::SPECULATIVE_POLICY;
+
+use super::*;
+
+/// Somebody who discloses, and what the worker prints for them.
+pub(super) struct User {
+    pub(super) client: Client,
+    next: u128,
+}
+
+impl User {
+    pub(super) async fn of(master: &Master, name: &str, number: u128) -> Self {
+        let client = Client::connect(&master.enrol(Role::Client, name).await).await.unwrap();
+        Self { client, next: number * 1_000 }
+    }
+
+    pub(super) async fn disclose(&mut self, count: u32) -> JobId {
+        self.next += 1;
+        let rules = Rules { policy: SPECULATIVE_POLICY.to_owned(), ..Rules::default() };
+        let spec = Submission::Inline(Box::new(JobSpec { rules, ..noops(count) }));
+        let id = RequestId(uuid::Uuid::from_u128(self.next));
+        match self.client.ask(&Request::Disclose { id, spec, dry_run: false }).await.unwrap().remove(0) {
+            Reply::Submitted { job: Some(job), .. } => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn job(&self, job: JobId) -> common::view::JobView {
+        let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+        match within(self.client.ask(&Request::Jobs { jobs, states: Vec::new() })).await.unwrap().remove(0) {
+            Reply::Jobs(mut views) => views.remove(0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn kept(&self) -> u64 {
+        match within(self.client.ask(&Request::Account { user: None, jobs: false })).await.unwrap().remove(0) {
+            Reply::Accounts(accounts) => accounts[0].kept_bytes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whether tasks of a job wait since too much is kept of this user's.
+    async fn is_held_back(&self, job: JobId) -> bool {
+        match within(self.client.ask(&Request::Explain { job })).await.unwrap().remove(0) {
+            Reply::Explained(view) => view.waiting.iter().any(|(why, _)| why.contains("as much is kept")),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Worker {
+    /// Executes so many tasks, each of which prints so many bytes.
+    pub(super) async fn executes(&mut self, tasks: u32, bytes: usize) {
+        self.stdout = Content::Inline(vec![b'x'; bytes]);
+        for _ in 0..tasks {
+            let attempt = self.assignments(1).await.remove(0).attempt;
+            self.deliver(attempt).await;
+            self.acknowledged(attempt).await;
+        }
+    }
+}
+
+fn six_thousand(config: &mut Config) {
+    config.limits.unrequested_bytes = 6_000;
+    config.limits.unrequested_bytes_per_user = 6_000;
+}
+
+/// How often the scheduler was told that somebody's share is full, or is not.
+fn told(master: &Master) -> Vec<(String, bool)> {
+    let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
+    let steps = scheduler::record::read(&bytes).unwrap().pop().unwrap().steps;
+    let shares = steps.into_iter().filter_map(|step| match step.event {
+        Event::ShareFull { user, full } => Some((user, full)),
+        _ => None,
+    });
+    shares.collect()
+}
+
+async fn recorded(settings: fn(&mut Config)) -> Master {
+    let mut master = Master::start().await;
+    master.record = Some(master.dir.path().join("record"));
+    master.restart_with(settings).await;
+    master
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_output_had_to_go_for_anothers_goes_on() {
+    let mut master = recorded(six_thousand).await;
+    let (mut ann, mut bob) = (User::of(&master, "ann", 1).await, User::of(&master, "bob", 2).await);
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    ann.disclose(2).await;
+    worker.executes(2, 999).await;
+    bob.disclose(3).await;
+    worker.executes(3, 2_000).await;
+    assert_eq!((ann.kept().await, bob.kept().await), (0, 6_000));
+    let small = ann.disclose(9).await;
+    worker.executes(9, 6).await;
+    assert_eq!((ann.job(small).await.state, ann.kept().await), (JobState::Finished, 54));
+    // Of the other one's something had to go, so that there is room again.
+    let more = bob.disclose(1).await;
+    assert!(!bob.is_held_back(more).await);
+    master.stop().await;
+    assert_eq!(told(&master), [("bob".to_owned(), true), ("bob".to_owned(), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
+    let mut master = recorded(six_thousand).await;
+    let (mut bob, mut cyd) = (User::of(&master, "bob", 2).await, User::of(&master, "cyd", 3).await);
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    cyd.disclose(3).await;
+    worker.executes(3, 2_000).await;
+    let held = cyd.disclose(6).await;
+    assert!(cyd.is_held_back(held).await);
+    bob.disclose(2).await;
+    worker.executes(2, 2_000).await;
+    assert_eq!((bob.kept().await, cyd.kept().await), (4_000, 2_000));
+    assert!(!cyd.is_held_back(held).await);
+    worker.executes(6, 1).await;
+    assert_eq!(cyd.job(held).await.state, JobState::Finished);
+    master.stop().await;
+    assert_eq!(told(&master), [("cyd".to_owned(), true), ("cyd".to_owned(), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not() {
+    let master = Master::with(|config| {
+        config.limits.unrequested_bytes = 6_000;
+        config.limits.unrequested_bytes_per_user = 1_000_000;
+    });
+    let master = master.await;
+    let (mut ann, mut bob) = (User::of(&master, "ann", 1).await, User::of(&master, "bob", 2).await);
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let much = ann.disclose(9).await;
+    // The fourth has been started when the third one is kept.
+    worker.executes(4, 2_000).await;
+    assert!(ann.is_held_back(much).await && worker.waiting.is_empty());
+    assert_eq!((ann.job(much).await.tasks.finished, ann.kept().await), (4, 6_000));
+    let small = bob.disclose(2).await;
+    worker.executes(2, 6).await;
+    assert_eq!((bob.job(small).await.state, bob.kept().await), (JobState::Finished, 12));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_overflows_ones_own_share_is_held_back_until_something_is_requested_or_forgotten() {
+    let master = Master::with(|config| {
+        config.limits.unrequested_bytes = 1_000_000;
+        config.limits.unrequested_bytes_per_user = 6_000;
+    });
+    let master = master.await;
+    let mut ann = User::of(&master, "ann", 1).await;
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    // Two fit, and are less than nine tenths.
+    let job = ann.disclose(9).await;
+    worker.executes(4, 2_600).await;
+    assert!(ann.is_held_back(job).await && worker.waiting.is_empty());
+    assert_eq!((ann.job(job).await.tasks.finished, ann.kept().await), (4, 5_200));
+    let last = Selector::Ids(IdSet::from_range(4, 4));
+    ann.client.ask(&Request::RequestTasks { job, tasks: last }).await.unwrap();
+    worker.executes(1, 6).await;
+    assert_eq!(ann.kept().await, 2_606);
+}
