@@ -48,7 +48,7 @@ pub(crate) struct RestoredHost {
 }
 
 impl Writer {
-    /// Every job that is not settled, in order.
+    /// Every job that is not settled, in the order of the line.
     pub(crate) fn restore_jobs(&self) -> Result<Vec<Restored>, StoreError> {
         let open: Vec<u32> = {
             let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
@@ -56,7 +56,8 @@ impl Writer {
             let ids = query.query_map([], |row| row.get(0))?;
             ids.collect::<Result<_, _>>()?
         };
-        open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose()).collect()
+        let restored = open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose());
+        Ok(in_line(restored.collect::<Result<_, _>>()?))
     }
 
     /// One job with how far it is, settled or not.
@@ -91,6 +92,23 @@ impl Writer {
         }
         Ok(hosts)
     }
+}
+
+/// Jobs, which come in the order of their numbers, in the order in which they are in line: whose promise was made anew went to
+/// its end then. The others keep the order of their numbers, whatever clock a master had.
+fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
+    let mut latest = Time(0);
+    let place = |job: Restored| {
+        let renewed = job.promised.as_ref().filter(|promised| !promised.withdrawn).map(|promised| promised.made);
+        if let Some(made) = renewed.filter(|made| *made > job.view.submitted) {
+            return (made, job);
+        }
+        latest = latest.max(job.view.submitted);
+        (latest, job)
+    };
+    let mut placed: Vec<(Time, Restored)> = jobs.into_iter().map(place).collect();
+    placed.sort_by_key(|(at, job)| (*at, job.view.job));
+    placed.into_iter().map(|(_, job)| job).collect()
 }
 
 fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreError> {
