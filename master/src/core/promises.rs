@@ -42,7 +42,7 @@ impl Core {
         self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
             let why = refused.to_string();
             let (earliest, fits) = match refused {
-                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
+                Refused::TooLate { earliest, fits } => (Some((askable(earliest), earliest.since(self.now))), fits),
                 _ => (None, IdSet::new()),
             };
             Box::new(CounterView { why, earliest, fits })
@@ -94,7 +94,8 @@ impl Core {
         if let Some(withdrawn) = promised.withdrawn() {
             return Some(withdrawn);
         }
-        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, self.now);
+        let failed = self.scheduler.job_counts(id).map_or(0, |tasks| tasks.failed);
+        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, failed, self.now);
         Some(promised.status(state, why))
     }
 
@@ -143,10 +144,23 @@ pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
     Some(QualityView { tasks: compared, ratio: ratio?, qoe: qoe? })
 }
 
-/// How a promise stands, and why.
-fn standing(keeping: &Keeping, now: Time) -> (PromiseState, String) {
+/// For so long after an answer the date in it can be asked for at least.
+const TO_ASK: Span = Span::from_secs(2);
+
+/// The earliest deadline as a date that can be asked for as it is printed: nothing is done while nobody asks, so that what
+/// was the earliest deadline a moment ago comes too soon now. A whole second.
+fn askable(earliest: Time) -> Time {
+    let second = Span::from_secs(1).0;
+    Time((earliest + TO_ASK).0.div_ceil(second).saturating_mul(second))
+}
+
+/// How a promise stands of whose tasks so many have failed for good, and why.
+fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
     let Keeping { deadline, expected, overdue, again, open, .. } = *keeping;
     let mut causes = Vec::new();
+    if failed > 0 {
+        causes.push(format!("{} failed for good", counted(failed, "task has", "tasks have")));
+    }
     if overdue > 0 {
         causes.push(format!("{} run for longer than was estimated", counted(overdue, "attempt", "attempts")));
     }
@@ -162,6 +176,7 @@ fn standing(keeping: &Keeping, now: Time) -> (PromiseState, String) {
                 format!("its deadline is over since {}, and {left} not done{because}", now.since(deadline)),
             )
         }
+        _ if failed > 0 => (PromiseState::Broken, format!("not all of it will be done{because}")),
         None => (PromiseState::AtRisk, format!("no host takes work now that would do for all that waits{because}")),
         Some(end) if end > deadline => {
             (PromiseState::AtRisk, format!("it should be done {} after its deadline{because}", end.since(deadline)))
@@ -192,12 +207,21 @@ mod tests {
             again: 0,
             open: 2,
         };
-        let stands = |expected, overdue, now| standing(&keeping(expected, overdue), at(now));
+        let stands = |expected, overdue, now| standing(&keeping(expected, overdue), 0, at(now));
         assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
         let (state, why) = stands(Some(130), 1, 50);
         assert!(state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt run"), "{why}");
         assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
         let (state, why) = stands(Some(130), 0, 101);
         assert!(state == PromiseState::Broken && why.contains("2 tasks are not done"), "{why}");
+        let (state, why) = standing(&keeping(Some(90), 0), 1, at(50));
+        assert!(state == PromiseState::Broken && why.contains("1 task has failed for good"), "{why}");
+    }
+
+    #[test]
+    fn a_date_that_is_offered_is_a_whole_second_with_time_left_to_ask() {
+        for (earliest, date) in [(10_000_000, 12_000_000), (10_000_001, 13_000_000), (10_999_999, 13_000_000)] {
+            assert_eq!(askable(Time(earliest)), Time(date));
+        }
     }
 }

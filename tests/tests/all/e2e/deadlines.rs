@@ -30,7 +30,10 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         serde_json::from_str(&grid.deskgrid(refused).expect_code(5).stdout).expect("a refusal is an answer");
     assert_eq!((&answer["accepted"], &answer["fits_tasks"]), (&Value::Bool(false), &Value::from(0)), "{answer}");
     assert!(answer["refused_because"].as_str().is_some_and(|why| why.contains("deadline")), "{answer}");
-    assert!(answer["earliest_deadline"].is_string(), "{answer}");
+    // What is printed can be asked for.
+    let date = answer["earliest_deadline"].as_str().expect("a date");
+    let again = grid.json(asked(date, "1-10", &["--noop", "--dry-run"]));
+    assert_eq!(again["accepted"], Value::Bool(true), "{again}");
     let earliest_s = number(&answer["earliest_deadline_s"]).ceil();
     let told = grid.deskgrid(asked("1s", "1-10", &["--noop"])).expect_code(5).stderr;
     assert!(told.contains("--deadline") && told.contains("not taken"), "{told}");
@@ -45,7 +48,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     assert_eq!((&dry["accepted"], &dry["job"]), (&Value::Bool(true), &Value::Null), "{dry}");
     assert_eq!(jobs(&grid), 0, "asking enters nothing");
 
-    let deadline = format!("{}s", earliest_s + 1.0);
+    let deadline = format!("{earliest_s}s");
     let taken = grid.json(asked(&deadline, "1-10", &["--noop", "--wait"]));
     assert_eq!(taken["accepted"], Value::Bool(true), "{taken}");
     assert!((0.0..=1.0).contains(&number(&taken["probability"])), "{taken}");
@@ -116,6 +119,51 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
     let attempts = attempts(&grid, &format!("{long}.1"));
     let states: Vec<&Value> = attempts.iter().map(|attempt| &attempt["state"]).collect();
     assert_eq!(states, ["killed", "finished"], "{attempts:?}");
+}
+
+#[test]
+fn a_promise_is_broken_once_a_task_has_failed_for_good() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let sleep = long_sleep();
+    let script = format!("test $DESKGRID_TASK_ID = 2 || exit 3; exec sleep {sleep}");
+    let asked = ["--estimate", "1m", "--deadline", "1h", "--array", "1-2", "--", "sh", "-c", script.as_str()];
+    let job = grid.submit(asked);
+    let broken = |info: &Value| {
+        let failed = info["tasks"]["failed"] == 1 && info["tasks"]["running"] == 1;
+        failed.then(|| (info["promise"].clone(), info["promise_why"].clone()))
+    };
+    let (promise, why) = grid.until("one failed and the other runs", &["job", "info", &job], broken);
+    assert_eq!(promise, "broken", "{why}");
+    assert!(why.as_str().is_some_and(|why| why.contains("1 task has failed")), "{why}");
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    all_gone(&sleep, Duration::from_secs(10));
+}
+
+#[test]
+fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let sleep = long_sleep();
+    let blocker = grid.submit(["--estimate", "1m", "--deadline", "1h", "--", "sleep", &sleep]);
+    grid.until("it runs", &["job", "info", &blocker], |info| (info["state"] == "running").then_some(()));
+    let bag = |grid: &Grid| grid.submit(["--estimate", "1m", "--deadline", "1h", "--noop"]);
+    let (first, second) = (bag(&grid), bag(&grid));
+    grid.deskgrid(["job", "cancel", &first]).expect_code(0);
+    let third = bag(&grid);
+    grid.deskgrid(["job", "retry", &first]).expect_code(0);
+    let promised = |grid: &Grid, id: &str| job(grid, id)["promise_made"].as_str().expect("a promise").to_owned();
+    let made = promised(&grid, &first);
+    assert!(made > promised(&grid, &third), "it was made anew");
+    grid.kill_master();
+    grid.start_master();
+    assert_eq!(promised(&grid, &first), made, "it was kept");
+    grid.deskgrid(["job", "cancel", &blocker]).expect_code(0);
+    grid.deskgrid(["job", "wait", &first]).expect_code(0);
+    let started: Vec<String> =
+        [&second, &third, &first].map(|id| job(&grid, id)["started"].as_str().unwrap_or("never").to_owned()).to_vec();
+    assert!(started.is_sorted(), "{started:?}");
+    all_gone(&sleep, Duration::from_secs(10));
 }
 
 #[test]
