@@ -1,8 +1,13 @@
 //! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how it stands. What is not
 //! here: whether a promise is made, which the scheduler says.
 
-use common::view::{CounterView, EstimatesView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView};
-use common::{AttemptId, IdSet, JobId, Span, Time};
+use std::collections::BTreeMap;
+
+use common::view::{
+    CounterView, EstimatesView, HostState, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView,
+};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, JobId, Span, Time};
 use scheduler::effect::{EndReason, Offer, Refused};
 use scheduler::estimates::{Estimator, Quality};
 use scheduler::event::Bag;
@@ -31,22 +36,61 @@ impl Core {
         wanted.map(view).collect()
     }
 
-    /// What the bag will be promised when it is submitted now, if it has a deadline.
-    pub(super) fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
-        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
+    /// What the bag will be promised when it is submitted now, if it has a deadline; or what would be instead.
+    ///
+    /// # Errors
+    /// Says why it can be promised nothing at all.
+    pub(super) fn promise(&self, bag: &Bag) -> Result<Result<Option<PromiseView>, Box<CounterView>>, Refusal> {
+        let Some(deadline) = bag.terms.deadline else { return Ok(Ok(None)) };
         let estimates = self.quality(&bag.terms.estimator);
         let view = |offer: Offer| {
             let Offer { finish, probability, probation } = offer;
             PromiseView { deadline, finish, probability, probation, estimates }
         };
-        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
-            let why = refused.to_string();
-            let (earliest, fits) = match refused {
-                Refused::TooLate { earliest, fits } => (Some((askable(earliest), earliest.since(self.now))), fits),
-                _ => (None, IdSet::new()),
+        match self.scheduler.would_admit(bag, self.now) {
+            Ok(offer) => Ok(Ok(offer.map(view))),
+            Err(refused) => {
+                let why = refused.to_string();
+                let Refused::TooLate { earliest, fits } = refused else { return Err(self.no_promise(&refused, why)) };
+                let earliest = Some((askable(earliest), earliest.since(self.now)));
+                Ok(Err(Box::new(CounterView { why, earliest, fits })))
+            }
+        }
+    }
+
+    /// The refusal of a bag that no deadline can be promised now, with what to do about it.
+    fn no_promise(&self, refused: &Refused, why: String) -> Refusal {
+        let (code, what, hint) = match refused {
+            Refused::NoEstimate => {
+                let hint = "say it: --estimate 5m; it is learned once 20 tasks of the program are done";
+                (RefusalCode::NotAdmitted, why, hint)
+            }
+            Refused::NoHost => {
+                let hint = "ask again once there is one: deskgrid host list";
+                (RefusalCode::NotAdmitted, format!("{why}: {}", self.no_hosts()), hint)
+            }
+            Refused::NoPromises(_) => {
+                (RefusalCode::Invalid, why, "leave --policy away, or the deadline: deskgrid policy list")
+            }
+            _ => (RefusalCode::Invalid, why, "nothing was submitted"),
+        };
+        Refusal::new(code, what, hint)
+    }
+
+    /// Why no host takes work, by how many.
+    fn no_hosts(&self) -> String {
+        let mut counts = BTreeMap::new();
+        for id in self.hosts.keys() {
+            let word = match self.scheduler.host(*id).map(|host| host.state) {
+                Some(HostState::Draining) => "drained",
+                Some(HostState::Suspended) => "kept by their owners",
+                Some(HostState::Ready | HostState::Busy) => "without what the job needs",
+                Some(HostState::Suspect | HostState::Lost) | None => "not connected",
             };
-            Box::new(CounterView { why, earliest, fits })
-        })
+            *counts.entry(word).or_insert(0u64) += 1;
+        }
+        let told: Vec<String> = counts.into_iter().map(|(word, count)| format!("{count} {word}")).collect();
+        if told.is_empty() { "there is none yet".to_owned() } else { format!("of the hosts, {}", told.join(", ")) }
     }
 
     /// The job is promised this.

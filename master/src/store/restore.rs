@@ -15,7 +15,9 @@ pub(crate) struct Restored {
     pub(crate) view: JobView,
     /// What was submitted.
     pub(crate) spec: JobSpec,
-    /// Bytes of that.
+    /// An estimate for each of its tasks, or none at all.
+    pub(crate) estimates: Vec<Span>,
+    /// Bytes of both.
     pub(crate) bytes: u64,
     /// How far it is.
     pub(crate) progress: Progress,
@@ -64,7 +66,11 @@ impl Writer {
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
         let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
-        Ok(Some(Restored { view, spec, bytes, progress, promised: self.promise(job)? }))
+        let sql = "SELECT estimates FROM job WHERE id = ?";
+        let said: Option<Vec<u8>> = self.db().query_row(sql, [job.0], |row| row.get(0))?;
+        let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
+        let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
+        Ok(Some(Restored { view, spec, estimates, bytes, progress, promised: self.promise(job)? }))
     }
 
     /// Every host that has enrolled.

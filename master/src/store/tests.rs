@@ -29,7 +29,7 @@ fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
 
 fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId {
     let request = RequestId(uuid::Uuid::from_u128(id));
-    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, now: Time(1) }).unwrap()
+    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, estimates: &[], now: Time(1) }).unwrap()
 }
 
 pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
@@ -417,13 +417,33 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
 }
 
 #[test]
+fn an_estimate_for_each_task_comes_back_with_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let said = [Span(5), Span(7_000_000)];
+    for (id, estimates) in [(1, &said[..]), (2, &[])] {
+        let request = RequestId(uuid::Uuid::from_u128(id));
+        let new = NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(2), estimates, now: Time(1) };
+        store.add_job(&new).unwrap();
+    }
+    store.commit().unwrap();
+    drop(store);
+    let jobs = open(&dir).restore_jobs().unwrap();
+    assert_eq!(jobs.iter().map(|job| &job.estimates[..]).collect::<Vec<_>>(), [&said[..], &[]]);
+    assert!(jobs[0].bytes > jobs[1].bytes, "they count");
+    let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
+    assert!(looked.faults.is_empty(), "{:?}", looked.faults);
+}
+
+#[test]
 fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before_that() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let at = |secs| Time(Span::from_secs(secs).0);
     let mut job = |id: u32, submitted, promise: Option<(u64, bool)>| {
         let request = RequestId(uuid::Uuid::from_u128(id.into()));
-        let new = NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(1), now: at(submitted) };
+        let new =
+            NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(1), estimates: &[], now: at(submitted) };
         let job = store.add_job(&new).unwrap();
         let (deadline, finish, probability, probation, limits) = (at(99), at(90), 0.9, false, None);
         if let Some((made, withdrawn)) = promise {
