@@ -179,7 +179,7 @@ fn refused(
         dry_run,
         refused_because: Some(counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone())),
         promise: None,
-        counter: counter.map(Counter::from),
+        counter: Some(counter.map_or_else(Counter::default, Counter::from)),
         limits: None,
         width: None,
         predicted: None,

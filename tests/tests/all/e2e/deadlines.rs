@@ -196,6 +196,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
     let answer: Value = serde_json::from_str(&grid.deskgrid(words).expect_code(5).stdout).expect("an answer");
     assert!(answer["refused_because"].as_str().is_some_and(|why| why.contains("1 drained")), "{answer}");
     assert_eq!((&answer["accepted"], answer.get("earliest_deadline")), (&false.into(), None), "{answer}");
+    assert_eq!(answer["fits_tasks"], 0, "{answer}");
 }
 
 #[test]
@@ -228,8 +229,16 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     let (first, second) = (bag(&grid), bag(&grid));
     grid.deskgrid(["job", "cancel", &first]).expect_code(0);
     let third = bag(&grid);
-    grid.deskgrid(["job", "retry", &first]).expect_code(0);
+    let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;
+    assert!(told.contains("its promise is made anew"), "{told}");
     let promised = |grid: &Grid, id: &str| job(grid, id)["promise_made"].as_str().expect("a promise").to_owned();
+    // A retry that comes too late for its deadline says that too.
+    let tight = grid.submit(["--estimate", "1m", "--deadline", "20m", "--noop"]);
+    grid.deskgrid(["job", "cancel", &tight]).expect_code(0);
+    let last = grid.submit(["--estimate", "2h", "--deadline", "9h", "--noop"]);
+    let retried = grid.json(["job", "retry", &tight]);
+    assert_eq!((&retried["jobs"][0]["tasks"], &retried["promise"]), (&1.into(), &"withdrawn".into()), "{retried}");
+    grid.deskgrid(["job", "cancel", &last]).expect_code(0);
     let made = promised(&grid, &first);
     assert!(made > promised(&grid, &third), "it was made anew");
     grid.kill_master();
