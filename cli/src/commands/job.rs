@@ -275,8 +275,9 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
     let Some((id, tasks)) = changed.first().copied() else {
         return context.out.show(&json::Retried::default(), || "nothing to do\n".to_owned(), Vec::new);
     };
-    let view = session.job(OneJob::Id(id)).await?;
-    let promised = view.promise.as_ref().map_or_else(String::new, |promise| match promise.state {
+    // Where nothing waits again, nothing has changed.
+    let promise = if tasks > 0 { session.job(OneJob::Id(id)).await?.promise } else { None };
+    let promised = promise.as_ref().map_or_else(String::new, |promise| match promise.state {
         PromiseState::OnTime | PromiseState::AtRisk => {
             let finish = when::relative(promise.finish, when::now());
             format!("; its promise is made anew, from the end of the line: to be finished {finish}")
@@ -284,7 +285,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         state => format!("; its promise is {state}: {}", promise.why),
     });
     let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
-    context.out.show(&json::Retried::new(&changed, view.promise.as_ref()), text, || vec![id.to_string()])
+    context.out.show(&json::Retried::new(&changed, promise.as_ref()), text, || vec![id.to_string()])
 }
 
 async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {

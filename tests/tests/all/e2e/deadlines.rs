@@ -225,12 +225,16 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     let sleep = long_sleep();
     let blocker = grid.submit(["--estimate", "1m", "--deadline", "1h", "--", "sleep", &sleep]);
     grid.until("it runs", &["job", "info", &blocker], |info| (info["state"] == "running").then_some(()));
+    let times = grid.file("times.txt", "1s\n9m\n2s\n").display().to_string();
+    let uneven = grid.submit(["--estimates", &times, "--deadline", "1h", "--array", "4-6", "--noop"]);
     let bag = |grid: &Grid| grid.submit(["--estimate", "1m", "--deadline", "1h", "--noop"]);
     let (first, second) = (bag(&grid), bag(&grid));
     grid.deskgrid(["job", "cancel", &first]).expect_code(0);
     let third = bag(&grid);
     let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;
     assert!(told.contains("its promise is made anew"), "{told}");
+    let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;
+    assert!(!told.contains("promise"), "nothing was to be tried again: {told}");
     let promised = |grid: &Grid, id: &str| job(grid, id)["promise_made"].as_str().expect("a promise").to_owned();
     // A retry that comes too late for its deadline says that too.
     let tight = grid.submit(["--estimate", "1m", "--deadline", "20m", "--noop"]);
@@ -249,6 +253,8 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     let started: Vec<String> =
         [&second, &third, &first].map(|id| job(&grid, id)["started"].as_str().unwrap_or("never").to_owned()).to_vec();
     assert!(started.is_sorted(), "{started:?}");
+    let assigned = |task: &u32| attempts(&grid, &format!("{uneven}.{task}"))[0]["assigned"].to_string();
+    assert!([5, 6, 4].iter().is_sorted_by_key(assigned), "its longest task is the first still");
     all_gone(&sleep, Duration::from_secs(10));
 }
 
