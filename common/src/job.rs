@@ -10,7 +10,7 @@ use crate::path::PortablePath;
 use crate::ranks::{BadRanks, Ranks};
 use crate::selector::MAX_IDS;
 use crate::template::Template;
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 /// The name of the policy that a job gets when it asks for none.
 pub const DEFAULT_POLICY: &str = "deskgrid";
@@ -40,6 +40,43 @@ pub struct JobSpec {
     pub work: Work,
     /// How tasks are scheduled and when the job gives up.
     pub rules: Rules,
+}
+
+/// What is asked and said of a job beside its spec.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// When every task is to be done, by the master's clock, of a job whose deadline is a date: the span of its rules is zero
+    /// until the master knows how long that is.
+    pub deadline: Option<Time>,
+    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1; that of the rules for all of
+    /// them where this is empty.
+    pub estimates: Vec<Span>,
+}
+
+impl Asked {
+    /// Whether the spec says it all.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it makes sense for this job.
+    ///
+    /// # Errors
+    /// Says the first thing that does not.
+    pub fn check(&self, job: &JobSpec) -> Result<(), BadJob> {
+        if self.deadline.is_some() && job.rules.deadline != Some(Span::ZERO) {
+            return Err(BadJob::TwoDeadlines);
+        }
+        if self.estimates.is_empty() {
+            return Ok(());
+        }
+        if job.work.ranks().is_some() {
+            return Err(BadJob::EstimatesOfRanks);
+        }
+        one_per_task(job.tasks.ids.len(), "estimates", self.estimates.len())?;
+        let nothing = self.estimates.iter().position(|estimate| *estimate == Span::ZERO);
+        nothing.map_or(Ok(()), |at| Err(BadJob::NoTime(at + 1)))
+    }
 }
 
 /// The tasks of a job: a compact set of indices, and an item for each where the job was made from a list.
@@ -331,6 +368,15 @@ pub enum BadJob {
     /// Checkpoints more often than makes sense.
     #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]
     CheckpointInterval(Span),
+    /// A date and a span.
+    #[error("the job's deadline is a date and a time from now: it can have one of them")]
+    TwoDeadlines,
+    /// Estimates of ranks.
+    #[error("a job of several ranks has no estimates of its tasks: say with --work what all of it takes")]
+    EstimatesOfRanks,
+    /// An estimate of nothing at all, of this one in the list.
+    #[error("estimate {0} is no time at all: a task takes longer than that")]
+    NoTime(usize),
     /// Ranks that make no sense.
     #[error(transparent)]
     Ranks(#[from] BadRanks),
@@ -503,6 +549,21 @@ mod tests {
         let mut empty = job(Work::Noop);
         empty.tasks.ids = IdSet::new();
         assert_eq!(empty.check(), Err(BadJob::NoTasks));
+    }
+
+    #[test]
+    fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
+        let (second, job) = (Span::from_secs(1), job(Work::Noop));
+        let asked = |estimates: &[Span]| Asked { deadline: None, estimates: estimates.to_vec() };
+        assert!(Asked::default().is_nothing() && Asked::default().check(&job).is_ok());
+        assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
+        assert_eq!(asked(&[second; 2]).check(&job).unwrap_err().to_string(), "the job has 3 tasks but 2 estimates");
+        assert_eq!(asked(&[second, Span::ZERO, second]).check(&job), Err(BadJob::NoTime(2)));
+        let date = Asked { deadline: Some(Time(9)), estimates: Vec::new() };
+        assert_eq!(date.check(&job), Err(BadJob::TwoDeadlines));
+        let rules = |span| Rules { deadline: Some(span), ..Rules::default() };
+        assert_eq!(date.check(&JobSpec { rules: rules(second), ..job.clone() }), Err(BadJob::TwoDeadlines));
+        assert_eq!(date.check(&JobSpec { rules: rules(Span::ZERO), ..job }), Ok(()));
     }
 
     #[test]

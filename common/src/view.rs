@@ -265,7 +265,8 @@ pub struct QualityView {
 pub struct CounterView {
     /// Why not.
     pub why: String,
-    /// The earliest deadline that could be promised now, as a time and as a span from now, where there is one.
+    /// The earliest deadline that could be promised now, where there is one: as a time, a whole second that leaves time to ask
+    /// for it, and as a span from when it is asked for.
     pub earliest: Option<(Time, Span)>,
     /// The most of its tasks that could be done by its deadline without the others.
     pub fits: IdSet,

@@ -20,6 +20,7 @@ pub struct Client {
     connection: Connection,
     role: Role,
     user: String,
+    version: u16,
 }
 
 /// The replies to one request, as they come.
@@ -47,9 +48,11 @@ impl Client {
     pub async fn connect(identity: &Identity) -> Result<Self, LinkError> {
         let connection = connect(identity, Purpose::Client).await?;
         let (role, user) = (identity.link.role, identity.link.name.clone());
-        let mut client = Self { connection, role, user };
+        let mut client = Self { connection, role, user, version: 0 };
         match client.ask(&Request::Hello(Versions::of_clients())).await?.pop() {
-            Some(Reply::Welcome { role, user, .. }) => (client.role, client.user) = (role, user),
+            Some(Reply::Welcome { version, role, user, .. }) => {
+                (client.version, client.role, client.user) = (version, role, user);
+            }
             other => return Err(unexpected(other.as_ref())),
         }
         Ok(client)
@@ -58,6 +61,11 @@ impl Client {
     /// What the master lets this client do.
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// The version of the messages that both speak.
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// What the master calls this client.

@@ -12,7 +12,7 @@ use common::token::{JoinToken, Role};
 use common::view::{AttemptState, JobState};
 use common::wire::Refusal;
 use common::wire::worker::{ToMaster, ToWorker};
-use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
+use common::{Asked, AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
 use link::Contents;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -230,8 +230,8 @@ impl Engine {
         user: &str,
         (spec, disclosed): (JobSpec, bool),
     ) -> Result<(), StoreError> {
-        let taken = match check_spec(&spec) {
-            Ok(()) => self.core.submit(request, user, spec, (disclosed, false))?,
+        let taken = match check_spec(&spec, &Asked::default()) {
+            Ok(()) => self.core.submit(request, user, (spec, Asked::default()), (disclosed, false))?,
             Err(refusal) => Err(refusal),
         };
         let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));

@@ -16,8 +16,8 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Planned, Scheduler, Settings};
 
-/// Hosts report nothing here, and nobody misses them.
-const FOREVER: Span = Span::from_secs(100_000_000_000);
+/// Hosts report nothing here, and nobody misses them, in whatever unit the caller counts time.
+const FOREVER: Span = Span(u64::MAX / 2);
 
 /// A bag that somebody brings.
 #[derive(Debug, Clone, PartialEq)]

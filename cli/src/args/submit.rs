@@ -7,7 +7,7 @@ use common::RequestId;
 use common::host::Confinement;
 use serde::Deserialize;
 
-use super::value::{Agree, Array, Deadline, Dur, Limit, Pair, Parallelism, Width};
+use super::value::{Agree, Array, Deadline, Dur, Estimates, Limit, Pair, Parallelism, Width};
 
 /// Shown below the help of `submit`.
 pub(crate) const EXAMPLES: &str = "\
@@ -29,8 +29,12 @@ Examples:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}
   A bag that is of use only if it is done in two hours; ask first, submit nothing:
     deskgrid submit --deadline 2h --estimate 5m --array 1-100 --dry-run -- ./simulate %{TASK_ID}
+  A bag whose tasks are known to take very different times:
+    deskgrid submit --deadline 2h --estimates times.txt --each-line files.txt --input '%{ITEM}:in' -- convert in
   The same with limits that past runs of ./simulate teach, for run times that are a matter of chance:
     deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
+  A bag whose tasks are known to take very different times, one for each file:
+    deskgrid submit --deadline 2h --estimates times.txt --each-line files.txt --input '%{ITEM}:in' -- convert in
   Fifty experiments of which perhaps only the first are needed (see `deskgrid request`):
     deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
   One run on several hosts at once, on as many as should end it the soonest; ask first what that would be:
@@ -117,6 +121,10 @@ pub(crate) struct JobArgs {
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
+    /// An estimate for each task: a file with a duration a line, in the order of the tasks (- is standard input). Tasks of
+    /// --from-json may have theirs as `"estimate"`: a duration, or seconds
+    #[arg(long, value_name = "F", help_heading = "Rules")]
+    pub estimates: Option<Estimates>,
     /// Take the job only if all of it can be expected to be done by then: a date, or so long from now; else exit code 5, and
     /// what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
@@ -128,7 +136,7 @@ pub(crate) struct JobArgs {
     /// Run the command as so many ranks at once, each on a host of its own, held together from start to end: N, A..B, or auto for
     /// as many as should end it the soonest (%{RANK} counts from 0, %{WIDTH} is how many)
     #[arg(long, value_name = "N|A..B|auto", help_heading = "Several hosts at once")]
-    #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "noop"])]
+    #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "estimates", "noop"])]
     pub width: Option<Width>,
     /// With --width: what all of it takes on one host of speed 1; else that is learned from earlier runs
     #[arg(long, value_name = "DUR", requires = "width", help_heading = "Several hosts at once")]
@@ -189,6 +197,7 @@ impl JobArgs {
             priority: self.priority.or(file.priority),
             policy: self.policy.or(file.policy),
             estimate: self.estimate.or(file.estimate),
+            estimates: self.estimates.or(bag.estimates),
             deadline: self.deadline.or(file.deadline),
             disclose: self.disclose || file.disclose,
             width: self.width.or(file.width),

@@ -1,12 +1,15 @@
 //! Values that people write on a command line or in a job file, read the same way in both places.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use common::selector::Selector;
 use common::{IdSet, JobId, Span, Time};
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A duration such as `90s` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -104,9 +107,42 @@ impl FromStr for When {
     }
 }
 
+/// An estimate for each task: in a file, or (in a job file) there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Estimates {
+    /// A duration a line.
+    File(PathBuf),
+    /// These.
+    Each(Vec<Dur>),
+}
+
+impl From<&str> for Estimates {
+    fn from(path: &str) -> Self {
+        Estimates::File(path.into())
+    }
+}
+
+impl<'de> Deserialize<'de> for Estimates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = Estimates;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("durations such as [\"90s\", \"2m\"], or the name of a file with one a line")
+            }
+            fn visit_str<E: de::Error>(self, path: &str) -> Result<Estimates, E> {
+                Ok(path.into())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Estimates, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Estimates::Each)
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}
+
 /// When something is to be done: at a point in time, or so long from now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deadline {
     /// Then.
     At(Time),
@@ -114,13 +150,24 @@ pub(crate) enum Deadline {
     In(Duration),
 }
 
-impl Deadline {
-    /// How long that is from `now`; nothing where it is past.
-    pub(crate) fn from(self, now: Time) -> Span {
-        match self {
-            Deadline::At(time) => time.since(now),
-            Deadline::In(duration) => duration.into(),
+impl<'de> Deserialize<'de> for Deadline {
+    /// As it is written on the command line, or as a date of TOML.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Form;
+        impl<'de> Visitor<'de> for Form {
+            type Value = Deadline;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a date such as 2026-03-01T09:30:00Z or a duration such as \"2h\"")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Deadline, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, date: A) -> Result<Deadline, A::Error> {
+                let date = toml::value::Datetime::deserialize(MapAccessDeserializer::new(date))?;
+                date.to_string().parse().map_err(de::Error::custom)
+            }
         }
+        deserializer.deserialize_any(Form)
     }
 }
 
@@ -252,7 +299,7 @@ macro_rules! from_text {
         }
     )+};
 }
-from_text!(Agree, Dur, Limit, Array, Pair, Deadline, Width, Parallelism);
+from_text!(Agree, Dur, Limit, Array, Pair, Width, Parallelism);
 
 impl fmt::Display for OneJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -304,11 +351,11 @@ mod tests {
 
     #[test]
     fn deadlines_are_of_the_calendar_or_from_now() {
-        let now = Time(1_700_000_000_000_000);
-        let s = |text: &str| text.parse::<Deadline>().map(|deadline| deadline.from(now));
-        assert_eq!(s("2h"), Ok(Span::from_secs(7_200)));
-        assert_eq!(s("2023-11-14T22:14:20Z"), Ok(Span::from_secs(60)));
-        assert_eq!(s("2023-11-14"), Ok(Span::ZERO));
+        let s = |text: &str| text.parse::<Deadline>();
+        let at = |s: u64| Ok(Deadline::At(Time(Span::from_secs(s).0)));
+        assert_eq!(s("2h"), Ok(Deadline::In(Duration::from_secs(7_200))));
+        assert_eq!(s("2023-11-14T22:14:20Z"), at(1_700_000_060));
+        assert_eq!(s("2023-11-14"), at(1_699_920_000));
         assert!(s("soon").unwrap_err().contains("such as 2h"));
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use common::selector::Selector;
-use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView, StartView};
+use common::view::{ExplainView, Forecast, JobState, JobView, LimitsView, PromiseState, StartView};
 use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         }
         JobCommand::Retry { job, failed, tasks } => {
             let job = session.job_id(job).await?;
-            change(context, &session, Request::Retry { job, tasks, only_failed: failed }, "waiting again").await?;
+            retry(context, &session, Request::Retry { job, tasks, only_failed: failed }).await?;
         }
         JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await?,
         JobCommand::Explain { job } => explain(context, &session, job).await?,
@@ -276,6 +276,25 @@ async fn drop_unrequested(context: &Context, session: &Session, jobs: Selector) 
     let told: Vec<_> = changed.iter().copied().filter(|(_, tasks)| !all || *tasks > 0).collect();
     let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
     context.out.show(&json::Changed::from(&changed[..]), || changes(&told, "cancelled"), ids)
+}
+
+/// Has tasks tried again, and says what that means for what their job was promised.
+async fn retry(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
+    let changed = session.changed(&request).await?;
+    let Some((id, tasks)) = changed.first().copied() else {
+        return context.out.show(&json::Retried::default(), || "nothing to do\n".to_owned(), Vec::new);
+    };
+    // Where nothing waits again, nothing has changed.
+    let promise = if tasks > 0 { session.job(OneJob::Id(id)).await?.promise } else { None };
+    let promised = promise.as_ref().map_or_else(String::new, |promise| match promise.state {
+        PromiseState::OnTime | PromiseState::AtRisk => {
+            let finish = when::relative(promise.finish, when::now());
+            format!("; its promise is made anew, from the end of the line: to be finished {finish}")
+        }
+        state => format!("; its promise is {state}: {}", promise.why),
+    });
+    let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
+    context.out.show(&json::Retried::new(&changed, promise.as_ref()), text, || vec![id.to_string()])
 }
 
 async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {

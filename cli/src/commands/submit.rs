@@ -156,7 +156,7 @@ fn not_promised(counter: &CounterView) -> Failure {
     if !counter.fits.is_empty() {
         hint.push(format!("only the tasks {} by this deadline", counter.fits));
     }
-    let hint = if hint.is_empty() { "--estimate, or ask again later".to_owned() } else { hint.join(", or ") };
+    let hint = if hint.is_empty() { "ask again later".to_owned() } else { hint.join(", or ") };
     Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
 }
 
@@ -179,7 +179,7 @@ fn refused(
         dry_run,
         refused_because: Some(counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone())),
         promise: None,
-        counter: counter.map(Counter::from),
+        counter: Some(counter.map_or_else(Counter::default, Counter::from)),
         limits: None,
         width: None,
         predicted: None,

@@ -13,7 +13,7 @@ use common::view::{
 use common::{JobId, Time};
 use serde::Serialize;
 
-pub(crate) use promise::{Estimates, Limits, Quality, Standing};
+pub(crate) use promise::{Estimates, Limits, Quality, Retried, Standing};
 pub(crate) use width::Width;
 
 use super::when::iso;
@@ -205,7 +205,7 @@ impl From<&PromiseView> for Promise {
 }
 
 /// What could be promised instead of what was asked for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Counter {
     #[serde(skip_serializing_if = "Option::is_none")]
     earliest_deadline: Option<String>,
@@ -514,7 +514,7 @@ impl From<&ExplainView> for Explained {
 }
 
 /// What a command changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Changed {
     jobs: Vec<ChangedJob>,
 }

@@ -60,6 +60,20 @@ pub(crate) enum BuildError {
         /// What is wrong.
         why: String,
     },
+    /// What is no estimate.
+    #[error("{place}: `{given}` is no estimate of how long a task takes")]
+    Estimate {
+        /// Where it stands.
+        place: String,
+        /// What stands there.
+        given: String,
+    },
+    /// Some items say how long their tasks take, and this one does not.
+    #[error("item {0} has no estimate, and others have")]
+    NoEstimate(usize),
+    /// A deadline and a policy that promises none.
+    #[error("the policy {0} promises no deadlines")]
+    NoPromises(&'static str),
     /// More than one of array, each-line, from-json in a job file.
     #[error("the job has more than one of --array, --each-line and --from-json")]
     TwoBags,
@@ -173,6 +187,11 @@ impl BuildError {
             BuildError::JobFile { .. } => {
                 "keys are the flags of `deskgrid submit --help` without the dashes, such as retries = 2".to_owned()
             }
+            BuildError::Estimate { .. } => {
+                "a duration such as 90s or 1h30m; in JSON also a number of seconds, greater than 0".to_owned()
+            }
+            BuildError::NoEstimate(_) => "give each item one, or --estimate for those that have none".to_owned(),
+            BuildError::NoPromises(_) => "PROMISE does, which is what --deadline takes without --policy".to_owned(),
             BuildError::TwoBags => "choose one".to_owned(),
             BuildError::Template(_) => "deskgrid submit --help lists the placeholders".to_owned(),
             BuildError::NoItem { .. } => {

@@ -3,7 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 
+use common::Span;
+use serde_json::Value;
+
 use super::BuildError;
+use crate::args::value::Dur;
 
 /// One item per line; empty lines are skipped. `-` is standard input.
 pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
@@ -20,16 +24,46 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// The values of a JSON array: strings as they are, anything else as compact JSON.
-pub(super) fn json(path: &Path) -> Result<Vec<String>, BuildError> {
+/// The values of a JSON array, strings as they are and anything else as compact JSON, and for each what it says of how long its
+/// task takes.
+pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
-    let values: Vec<serde_json::Value> = serde_json::from_slice(&bytes)
+    let values: Vec<Value> = serde_json::from_slice(&bytes)
         .map_err(|error| BuildError::Json { path: path.to_owned(), why: error.to_string() })?;
+    let said = |(number, value): (usize, &Value)| value.get("estimate").map(|said| estimate(said, number)).transpose();
+    let estimates = (1..).zip(&values).map(said).collect::<Result<_, _>>()?;
     let items = values.into_iter().map(|value| match value {
-        serde_json::Value::String(text) => text,
+        Value::String(text) => text,
         other => other.to_string(),
     });
-    at_least_one(items.collect(), path)
+    Ok((at_least_one(items.collect(), path)?, estimates))
+}
+
+/// The longest time that may be estimated, in seconds.
+const LONGEST_S: f64 = 1e9;
+
+/// The estimate of an item: a duration, or seconds.
+fn estimate(said: &Value, item: usize) -> Result<Span, BuildError> {
+    let read = match said {
+        Value::Number(s) => s.as_f64().filter(|s| (0.0..=LONGEST_S).contains(s)).map(Span::from_secs_f64),
+        Value::String(text) => text.parse::<Dur>().ok().map(Dur::span),
+        _ => None,
+    };
+    let bad = || BuildError::Estimate { place: format!("item {item}"), given: said.to_string() };
+    read.filter(|estimate| *estimate > Span::ZERO).ok_or_else(bad)
+}
+
+/// One estimate per line; empty lines are skipped.
+pub(super) fn estimates(path: &Path) -> Result<Vec<Span>, BuildError> {
+    let bytes = read(path, "the estimates")?;
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let one = |(number, line): (usize, &[u8])| {
+        let text = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+        let read = text.parse::<Dur>().ok().map(Dur::span).filter(|estimate| *estimate > Span::ZERO);
+        let place = || format!("line {number} of {}", path.display());
+        read.ok_or_else(|| BuildError::Estimate { place: place(), given: text })
+    };
+    lines.map(one).collect()
 }
 
 fn at_least_one(items: Vec<String>, path: &Path) -> Result<Vec<String>, BuildError> {

@@ -10,18 +10,19 @@ use common::job::{
 use common::path::PortablePath;
 use common::ranks::MAX_RANKS;
 use common::template::{PLACEHOLDERS, Template};
-use common::{IdSet, Ranks, TaskSet};
+use common::{Asked, IdSet, Ranks, Span, TaskSet, Time};
 
 use super::inputs::{PlannedInput, plan_input};
 use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
-use crate::args::value::{Dur, Limit, Parallelism, Width};
-use crate::output::when;
+use crate::args::value::{Deadline, Dur, Estimates, Limit, Parallelism, Width};
 
 /// A job that makes sense, as far as can be said without the master.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     spec: JobSpec,
+    /// What is asked and said beside the spec.
+    asked: Asked,
     inputs: Vec<PlannedInput>,
     /// Whether nobody waits for the tasks until they are requested.
     pub disclosed: bool,
@@ -35,7 +36,7 @@ pub(crate) struct Plan {
 /// Says the first thing that is wrong.
 pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     disclosable(args)?;
-    let tasks = tasks(args)?;
+    let (tasks, said) = tasks(args)?;
     let inputs = if args.noop {
         Vec::new()
     } else {
@@ -48,8 +49,10 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.command));
     let spec = JobSpec { name, tasks, work, rules: rules(args)? };
-    let plan = Plan { notes: notes(args, &inputs), disclosed: args.disclose, spec, inputs };
-    plan.spec(|_| BlobRef { hash: BlobHash([0; 32]), size: 0 }).check()?;
+    let asked = Asked { deadline: date(args), estimates: estimates(args, said)? };
+    let plan = Plan { notes: notes(args, &inputs), disclosed: args.disclose, spec, asked, inputs };
+    let whole = plan.spec(|_| BlobRef { hash: BlobHash([0; 32]), size: 0 });
+    whole.check().and_then(|()| plan.asked.check(&whole))?;
     Ok(plan)
 }
 
@@ -79,6 +82,11 @@ impl Plan {
             command.stdin = None;
         }
         spec
+    }
+
+    /// What is asked and said beside the spec.
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// How many tasks it has.
@@ -125,21 +133,40 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     Ok(Some(Ranks { least, most, work: args.work.map(Dur::span), parallelism, sigma }))
 }
 
-fn tasks(args: &JobArgs) -> Result<TaskSet, BuildError> {
+/// The deadline, where it is a date.
+fn date(args: &JobArgs) -> Option<Time> {
+    if let Some(Deadline::At(time)) = args.deadline { Some(time) } else { None }
+}
+
+/// An estimate for each task, or none at all: what is given for all of them goes before what their items say.
+fn estimates(args: &JobArgs, said: Vec<Option<Span>>) -> Result<Vec<Span>, BuildError> {
+    match &args.estimates {
+        Some(Estimates::File(path)) => return items::estimates(path),
+        Some(Estimates::Each(each)) => return Ok(each.iter().map(|estimate| estimate.span()).collect()),
+        None if said.iter().all(Option::is_none) => return Ok(Vec::new()),
+        None => {}
+    }
+    let other = args.estimate.map(Dur::span);
+    (1..).zip(said).map(|(item, said)| said.or(other).ok_or(BuildError::NoEstimate(item))).collect()
+}
+
+/// The tasks, and what their items say of how long they take.
+fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
+    let all = |ids| Ok((TaskSet { ids, items: Vec::new() }, Vec::new()));
     if let Some(width) = args.width {
         // How many there are in the end is known when they start.
         let least = if let Width::Between(least, _) = width { least } else { 1 };
-        return Ok(TaskSet { ids: Ranks::tasks(least.min(MAX_RANKS)), items: Vec::new() });
+        return all(Ranks::tasks(least.min(MAX_RANKS)));
     }
-    let list = match (&args.array, &args.each_line, &args.from_json) {
-        (None, None, None) => return Ok(TaskSet { ids: IdSet::from_range(1, 1), items: Vec::new() }),
-        (Some(array), None, None) => return Ok(TaskSet { ids: array.0.clone(), items: Vec::new() }),
-        (None, Some(path), None) => items::lines(path)?,
+    let (list, said) = match (&args.array, &args.each_line, &args.from_json) {
+        (None, None, None) => return all(IdSet::from_range(1, 1)),
+        (Some(array), None, None) => return all(array.0.clone()),
+        (None, Some(path), None) => (items::lines(path)?, Vec::new()),
         (None, None, Some(path)) => items::json(path)?,
         _ => return Err(BuildError::TwoBags),
     };
     let last = u32::try_from(list.len()).unwrap_or(u32::MAX);
-    Ok(TaskSet { ids: IdSet::from_range(1, last), items: list })
+    Ok((TaskSet { ids: IdSet::from_range(1, last), items: list }, said))
 }
 
 fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
@@ -200,6 +227,9 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     };
     let reserved = args.deadline.is_some() || args.width.is_some();
     let learned = args.timeout == Some(Limit::Auto) && reserved;
+    if let Some(name) = policy::promises_nothing(&policy).filter(|_| args.deadline.is_some()) {
+        return Err(BuildError::NoPromises(name));
+    }
     let policy = if learned { policy::with_learned_limits(policy) } else { policy };
     Ok(Rules {
         retries: args.retries.unwrap_or(0),
@@ -220,7 +250,10 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
             adaptive: args.adaptive,
             compare: args.compare.map_or(Compare::Bytes, |how| how.0),
         },
-        deadline: args.deadline.map(|deadline| deadline.from(when::now())),
+        deadline: args.deadline.map(|deadline| match deadline {
+            Deadline::At(_) => Span::ZERO,
+            Deadline::In(duration) => duration.into(),
+        }),
     })
 }
 
@@ -398,6 +431,63 @@ mod tests {
         let binary = desk.path("bin");
         std::fs::write(&binary, b"ok\n\xff\n").unwrap();
         assert!(desk.wrong(&["--each-line", &binary, "run"]).contains("line 2 of"));
+    }
+
+    #[test]
+    fn each_task_may_have_an_estimate_of_its_own() {
+        let desk = Desk::new();
+        let secs = |words: &[&str]| -> Vec<f64> {
+            desk.submit(words).unwrap().asked().estimates.iter().map(|estimate| estimate.secs()).collect()
+        };
+        let json = desk.file("j", r#"[{"x": 1, "estimate": "90s"}, {"estimate": 0.5}, {"x": 2}, "c"]"#);
+        assert_eq!(secs(&["--from-json", &json, "--estimate", "1m", "run"]), [90.0, 0.5, 60.0, 60.0]);
+        assert_eq!(desk.job(&["--from-json", &json, "--estimate", "1m", "run"]).tasks.items[1], r#"{"estimate":0.5}"#);
+        assert!(desk.wrong(&["--from-json", &json, "run"]).contains("item 3 has no estimate"));
+        let times = desk.file("t", "90s\n\n 2m \r\n");
+        assert_eq!(secs(&["--array", "1-2", "--estimates", &times, "run"]), [90.0, 120.0]);
+        assert!(desk.wrong(&["--array", "1-3", "--estimates", &times, "run"]).contains("3 tasks but 2 estimates"));
+        let file = desk.file("job.toml", "array = \"4-5\"\nestimates = [\"1s\", \"2s\"]\ncommand = [\"run\"]\n");
+        assert_eq!(secs(&["--job-file", &file]), [1.0, 2.0]);
+        assert!(secs(&["--job-file", &file, "--array", "1-9"]).is_empty(), "another bag than the file's");
+        let file = desk.file("job.toml", &format!("array = \"4-5\"\nestimates = {times:?}\ncommand = [\"run\"]\n"));
+        assert_eq!(secs(&["--job-file", &file]), [90.0, 120.0]);
+        for (text, at) in [("1m\nsoon\n", "line 2"), ("0s", "line 1"), ("90", "line 1")] {
+            let wrong = desk.wrong(&["--array", "1-2", "--estimates", &desk.file("t", text), "run"]);
+            assert!(wrong.contains(at) && wrong.contains("90s"), "{wrong}");
+        }
+        for said in ["0", "-1", "1e10", "\"high\"", "[1]", "null"] {
+            let json = desk.file("j", &format!(r#"[{{"estimate": 1}}, {{"estimate": {said}}}]"#));
+            assert!(desk.wrong(&["--from-json", &json, "run"]).contains("item 2"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_is_a_date_stays_one() {
+        let desk = Desk::new();
+        let at = Some(Time(1_900_000_000_000_000));
+        let toml = |line: &str| desk.file("job.toml", &format!("{line}\ncommand = [\"run\"]\n"));
+        for words in [
+            &["--deadline", "2030-03-17T17:46:40Z", "run"][..],
+            &["--job-file", &toml("deadline = 2030-03-17T17:46:40Z")],
+        ] {
+            let plan = desk.submit(words).unwrap();
+            let file = |path: &Path| link::content::hash_file(path).unwrap();
+            assert_eq!((plan.asked().deadline, plan.spec(file).rules.deadline), (at, Some(Span::ZERO)), "{words:?}");
+        }
+        assert_eq!(
+            desk.submit(&["--job-file", &toml("deadline = 2030-03-17")])
+                .unwrap()
+                .asked()
+                .deadline
+                .map(|at| at.0 % 1_000_000),
+            Some(0)
+        );
+        let plan = desk.submit(&["--job-file", &toml("deadline = \"2h\"")]).unwrap();
+        assert!(plan.asked().is_nothing(), "{plan:?}");
+        let wrong = desk.wrong(&["--job-file", &toml("deadline = 5")]);
+        assert!(wrong.contains("line 1") && wrong.contains("2026-03-01T09:30:00Z"), "{wrong}");
+        let wrong = desk.wrong(&["--policy", "fcfs", "--deadline", "2h", "run"]);
+        assert!(wrong.contains("FCFS promises no deadlines") && wrong.contains("PROMISE"), "{wrong}");
     }
 
     #[test]

@@ -28,6 +28,12 @@ pub(crate) fn with_learned_limits(policy: String) -> String {
     if can && !says { format!("{policy}:limits=learned") } else { policy }
 }
 
+/// The policy's name, if it promises no deadlines.
+pub(crate) fn promises_nothing(policy: &str) -> Option<&'static str> {
+    let row = scheduler::policy::parse(policy).ok()?;
+    (row.admission == scheduler::policy::Admission::AcceptAll).then_some(row.name)
+}
+
 /// Whether a policy learns limits from a job's own runs.
 pub(crate) fn learns_limits(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())

@@ -7,7 +7,7 @@ use super::{Refusal, Versions};
 use crate::content::BlobRef;
 use crate::identity::{AuditView, IdentityView};
 use crate::ids::{AttemptId, HostId, Incarnation, JobId, RequestId};
-use crate::job::JobSpec;
+use crate::job::{Asked, JobSpec};
 use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
@@ -243,7 +243,14 @@ pub enum Submission {
     Inline(Box<JobSpec>),
     /// Content that is the spec as postcard.
     Blob(BlobRef),
+    /// There, with what is asked and said beside it. Since [`ASKS_SINCE`].
+    With(Box<JobSpec>, Asked),
+    /// Content that is both as postcard. Since [`ASKS_SINCE`].
+    BlobWith(BlobRef),
 }
+
+/// The version from which on masters take deadlines that are dates, and an estimate for each task.
+pub const ASKS_SINCE: u16 = 5;
 
 /// What the master answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

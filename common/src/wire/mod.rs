@@ -19,7 +19,7 @@ pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
 
 /// The version of the messages that this program speaks. Raised with every change to a message.
-pub const WIRE_VERSION: u16 = 4;
+pub const WIRE_VERSION: u16 = 5;
 /// The oldest version that it still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 3;
 

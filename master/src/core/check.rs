@@ -1,6 +1,6 @@
 //! Whether a submission makes sense: everything that can be known of it before the core sees it.
 
-use common::job::JobSpec;
+use common::job::{Asked, JobSpec};
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, Incarnation, JobId, TaskId};
 use scheduler::policy::Width;
@@ -12,9 +12,10 @@ use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 ///
 /// # Errors
 /// Says the first thing that makes no sense.
-pub(crate) fn check_spec(spec: &JobSpec) -> Result<(), Refusal> {
+pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
-    spec.check().map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
+    let bad = spec.check().and_then(|()| asked.check(spec));
+    bad.map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
     let policy = scheduler::policy::parse(&spec.rules.policy)
         .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
     if spec.work.ranks().is_some() == (policy.width == Width::Rigid) {

@@ -13,7 +13,7 @@ use common::view::{
     TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
+use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use scheduler::Event;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
@@ -89,13 +89,43 @@ impl Job {
     }
 }
 
-/// What of a job concerns the scheduler.
-fn bag(spec: &JobSpec, user: &str, submitted: Time, disclosed: bool) -> Bag {
+/// What makes two submissions the same. Nothing in it depends on when it comes.
+fn body(spec: &JobSpec, asked: &Asked, disclosed: bool) -> Result<Vec<u8>, StoreError> {
+    let encoded = |bytes: Result<Vec<u8>, postcard::Error>| bytes.map_err(|e| StoreError::Content(e.to_string()));
+    let mut body = encoded(postcard::to_stdvec(spec))?;
+    if disclosed {
+        // The same job with every task needed is another submission.
+        body.extend(b"disclosed");
+    }
+    if !asked.is_nothing() {
+        body.extend(b"asked");
+        body.extend(encoded(postcard::to_stdvec(asked))?);
+    }
+    Ok(body)
+}
+
+/// The refusal of a deadline that was over before the job came.
+fn past(since: Option<Span>) -> Refusal {
+    let what = match since {
+        Some(since) => format!("the deadline is past: it was {since} ago by the master's clock"),
+        None => "a deadline of no time at all is past".to_owned(),
+    };
+    let hint = "a date to come, or so long from now: --deadline 2h (deskgrid doctor compares the clocks)";
+    Refusal::new(RefusalCode::Invalid, what, hint)
+}
+
+/// Who estimates, and of what.
+fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     let first = |command: &CommandSpec| command.argv.first().map_or("", |program| program.as_str()).to_owned();
     let program = spec.work.command().map_or_else(|| "noop".to_owned(), first);
-    let estimator = Estimator { user: user.to_owned(), program };
+    Estimator { user: user.to_owned(), program }
+}
+
+/// What of a job concerns the scheduler.
+fn bag((spec, estimates): (&JobSpec, Vec<Span>), user: &str, submitted: Time, disclosed: bool) -> Bag {
+    let estimator = estimator(spec, user);
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
-    let terms = Terms { deadline, estimates: Vec::new(), estimator };
+    let terms = Terms { deadline, estimates, estimator };
     let (tasks, ranks) = (spec.tasks.ids.clone(), spec.work.ranks().copied());
     Bag { tasks, rules: spec.rules.clone(), terms, disclosed, ranks }
 }
@@ -119,32 +149,13 @@ impl Core {
         &mut self,
         request: RequestId,
         user: &str,
-        spec: JobSpec,
+        (mut spec, asked): (JobSpec, Asked),
         (disclosed, dry_run): (bool, bool),
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
-        let mut body = postcard::to_stdvec(&spec).map_err(|e| StoreError::Content(e.to_string()))?;
-        if disclosed {
-            // The same job with every task needed is another submission.
-            body.extend(b"disclosed");
-        }
+        let body = body(&spec, &asked, disclosed)?;
         let body_hash = *blake3::hash(&body).as_bytes();
-        if let Some(Requested { job, body_hash: before, user: whose }) = self.store.job_of_request(request)? {
-            return Ok(if whose != user {
-                let what = format!("request {request} was used by somebody else");
-                Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
-            } else if before == body_hash {
-                Ok(Submitted {
-                    job: Some(job),
-                    again: true,
-                    predicted: self.forecast(job),
-                    promise: Ok(None),
-                    limits: self.limits(job),
-                    width: self.width(job),
-                })
-            } else {
-                let what = format!("request {request} was used for job {job}, which is another submission");
-                Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own"))
-            });
+        if let Some(known) = self.store.job_of_request(request)? {
+            return self.repeated((request, user, body_hash), &spec, &known);
         }
         if let Some(refusal) = self.room.as_ref().and_then(|room| room.refuse_new(0)) {
             return Ok(Err(refusal));
@@ -155,15 +166,25 @@ impl Core {
         if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
             return Ok(Err(refusal));
         }
-        let bag = bag(&spec, user, self.now, disclosed);
-        let (promise, limits, width) = (self.promise(&bag), self.limits_of(&bag), self.width_of(&bag));
+        // However long its files took to come here, or whatever the client's clock says: a date stays that date.
+        spec.rules.deadline = asked.deadline.map(|date| date.since(self.now)).or(spec.rules.deadline);
+        if spec.rules.deadline == Some(Span::ZERO) {
+            return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
+        }
+        let bag = bag((&spec, asked.estimates), user, self.now, disclosed);
+        let promise = match self.promise(&bag) {
+            Ok(promise) => promise,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (limits, width) = (self.limits_of(&bag), self.width_of(&bag));
         if dry_run || promise.is_err() {
             return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits, width }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
-        let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, now: self.now })?;
+        let (estimates, now) = (&bag.terms.estimates[..], self.now);
+        let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, estimates, now })?;
         if disclosed {
             self.store.disclose(job, self.now)?;
         }
@@ -175,6 +196,33 @@ impl Core {
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
         let (predicted, width) = (self.forecast(job), self.width(job).or(width));
         Ok(Ok(Submitted { job: Some(job), again: false, predicted, promise, limits, width }))
+    }
+
+    /// The answer to a submission whose request made a job before, if it is the same.
+    fn repeated(
+        &self,
+        (request, user, body_hash): (RequestId, &str, [u8; 32]),
+        spec: &JobSpec,
+        Requested { job, body_hash: before, user: whose }: &Requested,
+    ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+        let what = if whose != user {
+            format!("request {request} was used by somebody else")
+        } else if *before != body_hash {
+            format!("request {request} was used for job {job}, which is another submission")
+        } else {
+            let promised = self.store.promise(*job)?.filter(|promised| !promised.withdrawn);
+            let estimates = self.quality(&estimator(spec, user));
+            let promise = promised.map(|Promised { deadline, finish, probability, probation, .. }| PromiseView {
+                deadline,
+                finish,
+                probability,
+                probation,
+                estimates,
+            });
+            let (predicted, limits, width) = (self.forecast(*job), self.limits(*job), self.width(*job));
+            return Ok(Ok(Submitted { job: Some(*job), again: true, predicted, promise: Ok(promise), limits, width }));
+        };
+        Ok(Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own")))
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.
@@ -244,7 +292,7 @@ impl Core {
         let view = restored.view;
         let job = view.job;
         let disclosed = self.store.disclosure(job)?.is_some();
-        let mut bag = bag(&restored.spec, &view.user, view.submitted, disclosed);
+        let mut bag = bag((&restored.spec, restored.estimates), &view.user, view.submitted, disclosed);
         if restored.promised.as_ref().is_some_and(|promised| promised.withdrawn) {
             bag.terms.deadline = None;
         }

@@ -1,8 +1,13 @@
 //! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how it stands. What is not
 //! here: whether a promise is made, which the scheduler says.
 
-use common::view::{CounterView, EstimatesView, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView};
-use common::{AttemptId, IdSet, JobId, Span, Time};
+use std::collections::BTreeMap;
+
+use common::view::{
+    CounterView, EstimatesView, HostState, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView,
+};
+use common::wire::{Refusal, RefusalCode};
+use common::{AttemptId, JobId, Span, Time};
 use scheduler::effect::{EndReason, Offer, Refused};
 use scheduler::estimates::{Estimator, Quality};
 use scheduler::event::Bag;
@@ -31,22 +36,61 @@ impl Core {
         wanted.map(view).collect()
     }
 
-    /// What the bag will be promised when it is submitted now, if it has a deadline.
-    pub(super) fn promise(&self, bag: &Bag) -> Result<Option<PromiseView>, Box<CounterView>> {
-        let Some(deadline) = bag.terms.deadline else { return Ok(None) };
+    /// What the bag will be promised when it is submitted now, if it has a deadline; or what would be instead.
+    ///
+    /// # Errors
+    /// Says why it can be promised nothing at all.
+    pub(super) fn promise(&self, bag: &Bag) -> Result<Result<Option<PromiseView>, Box<CounterView>>, Refusal> {
+        let Some(deadline) = bag.terms.deadline else { return Ok(Ok(None)) };
         let estimates = self.quality(&bag.terms.estimator);
         let view = |offer: Offer| {
             let Offer { finish, probability, probation } = offer;
             PromiseView { deadline, finish, probability, probation, estimates }
         };
-        self.scheduler.would_admit(bag, self.now).map(|offer| offer.map(view)).map_err(|refused| {
-            let why = refused.to_string();
-            let (earliest, fits) = match refused {
-                Refused::TooLate { earliest, fits } => (Some((earliest, earliest.since(self.now))), fits),
-                _ => (None, IdSet::new()),
+        match self.scheduler.would_admit(bag, self.now) {
+            Ok(offer) => Ok(Ok(offer.map(view))),
+            Err(refused) => {
+                let why = refused.to_string();
+                let Refused::TooLate { earliest, fits } = refused else { return Err(self.no_promise(&refused, why)) };
+                let earliest = Some((askable(earliest), earliest.since(self.now)));
+                Ok(Err(Box::new(CounterView { why, earliest, fits })))
+            }
+        }
+    }
+
+    /// The refusal of a bag that no deadline can be promised now, with what to do about it.
+    fn no_promise(&self, refused: &Refused, why: String) -> Refusal {
+        let (code, what, hint) = match refused {
+            Refused::NoEstimate => {
+                let hint = "say it: --estimate 5m; it is learned once 20 tasks of the program are done";
+                (RefusalCode::NotAdmitted, why, hint)
+            }
+            Refused::NoHost => {
+                let hint = "ask again once there is one: deskgrid host list";
+                (RefusalCode::NotAdmitted, format!("{why}: {}", self.no_hosts()), hint)
+            }
+            Refused::NoPromises(_) => {
+                (RefusalCode::Invalid, why, "leave --policy away, or the deadline: deskgrid policy list")
+            }
+            _ => (RefusalCode::Invalid, why, "nothing was submitted"),
+        };
+        Refusal::new(code, what, hint)
+    }
+
+    /// Why no host takes work, by how many.
+    fn no_hosts(&self) -> String {
+        let mut counts = BTreeMap::new();
+        for id in self.hosts.keys() {
+            let word = match self.scheduler.host(*id).map(|host| host.state) {
+                Some(HostState::Draining) => "drained",
+                Some(HostState::Suspended) => "kept by their owners",
+                Some(HostState::Ready | HostState::Busy) => "without what the job needs",
+                Some(HostState::Suspect | HostState::Lost) | None => "not connected",
             };
-            Box::new(CounterView { why, earliest, fits })
-        })
+            *counts.entry(word).or_insert(0u64) += 1;
+        }
+        let told: Vec<String> = counts.into_iter().map(|(word, count)| format!("{count} {word}")).collect();
+        if told.is_empty() { "there is none yet".to_owned() } else { format!("of the hosts, {}", told.join(", ")) }
     }
 
     /// The job is promised this.
@@ -94,7 +138,8 @@ impl Core {
         if let Some(withdrawn) = promised.withdrawn() {
             return Some(withdrawn);
         }
-        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, self.now);
+        let failed = self.scheduler.job_counts(id).map_or(0, |tasks| tasks.failed);
+        let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, failed, self.now);
         Some(promised.status(state, why))
     }
 
@@ -143,10 +188,23 @@ pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
     Some(QualityView { tasks: compared, ratio: ratio?, qoe: qoe? })
 }
 
-/// How a promise stands, and why.
-fn standing(keeping: &Keeping, now: Time) -> (PromiseState, String) {
+/// For so long after an answer the date in it can be asked for at least.
+const TO_ASK: Span = Span::from_secs(2);
+
+/// The earliest deadline as a date that can be asked for as it is printed: nothing is done while nobody asks, so that what
+/// was the earliest deadline a moment ago comes too soon now. A whole second.
+fn askable(earliest: Time) -> Time {
+    let second = Span::from_secs(1).0;
+    Time((earliest + TO_ASK).0.div_ceil(second).saturating_mul(second))
+}
+
+/// How a promise stands of whose tasks so many have failed for good, and why.
+fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
     let Keeping { deadline, expected, overdue, again, open, .. } = *keeping;
     let mut causes = Vec::new();
+    if failed > 0 {
+        causes.push(format!("{} failed for good", counted(failed, "task has", "tasks have")));
+    }
     if overdue > 0 {
         causes.push(format!("{} run for longer than was estimated", counted(overdue, "attempt", "attempts")));
     }
@@ -162,6 +220,7 @@ fn standing(keeping: &Keeping, now: Time) -> (PromiseState, String) {
                 format!("its deadline is over since {}, and {left} not done{because}", now.since(deadline)),
             )
         }
+        _ if failed > 0 => (PromiseState::Broken, format!("not all of it will be done{because}")),
         None => (PromiseState::AtRisk, format!("no host takes work now that would do for all that waits{because}")),
         Some(end) if end > deadline => {
             (PromiseState::AtRisk, format!("it should be done {} after its deadline{because}", end.since(deadline)))
@@ -192,12 +251,21 @@ mod tests {
             again: 0,
             open: 2,
         };
-        let stands = |expected, overdue, now| standing(&keeping(expected, overdue), at(now));
+        let stands = |expected, overdue, now| standing(&keeping(expected, overdue), 0, at(now));
         assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
         let (state, why) = stands(Some(130), 1, 50);
         assert!(state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt run"), "{why}");
         assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
         let (state, why) = stands(Some(130), 0, 101);
         assert!(state == PromiseState::Broken && why.contains("2 tasks are not done"), "{why}");
+        let (state, why) = standing(&keeping(Some(90), 0), 1, at(50));
+        assert!(state == PromiseState::Broken && why.contains("1 task has failed for good"), "{why}");
+    }
+
+    #[test]
+    fn a_date_that_is_offered_is_a_whole_second_with_time_left_to_ask() {
+        for (earliest, date) in [(10_000_000, 12_000_000), (10_000_001, 13_000_000), (10_999_999, 13_000_000)] {
+            assert_eq!(askable(Time(earliest)), Time(date));
+        }
     }
 }

@@ -62,7 +62,10 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
     let tasks = TaskSet { ids: IdSet::from_range(1, 3), items: Vec::new() };
     let spec = JobSpec { name: "bag".into(), tasks, work: Work::Command(command), rules: Rules::default() };
     let request = RequestId(Uuid::from_u128(id));
-    store.add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec, now: Time(9) }).unwrap().0
+    store
+        .add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec, estimates: &[], now: Time(9) })
+        .unwrap()
+        .0
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::host::MAX_HOST_NAME;
 use common::identity::{AuditView, IdentityView};
-use common::job::JobSpec;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
@@ -15,8 +14,9 @@ use common::view::{
 };
 use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, HostId, IdSet, JobId, RequestId, Span, Time};
+use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use link::LinkError;
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -199,30 +199,18 @@ impl Asker {
         spec: Submission,
         (disclosed, dry_run): (bool, bool),
     ) -> Result<Reply, NoAnswer> {
-        let spec = match spec {
-            Submission::Inline(spec) => *spec,
-            Submission::Blob(blob) => {
-                self.fits(blob.size)?;
-                let path = self.state.blobs.path_of(&blob.hash);
-                let missing = |_: std::io::Error| {
-                    refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again")
-                };
-                // Its size there is the one that was looked at: what is read is never longer.
-                if !self.state.blobs.has(&blob) {
-                    return Err(missing(std::io::ErrorKind::NotFound.into()));
-                }
-                let bytes = tokio::fs::read(&path).await.map_err(missing)?;
-                let broken =
-                    |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
-                postcard::from_bytes::<JobSpec>(&bytes).map_err(broken)?
-            }
+        let (spec, asked) = match spec {
+            Submission::Inline(spec) => (*spec, Asked::default()),
+            Submission::With(spec, asked) => (*spec, asked),
+            Submission::Blob(blob) => (self.described(blob).await?, Asked::default()),
+            Submission::BlobWith(blob) => self.described(blob).await?,
         };
         // A long list takes its time to look through: not on the core's.
-        let looked = tokio::task::spawn_blocking(move || check_spec(&spec).map(|()| spec)).await;
-        let spec = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
+        let looked = tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked))).await;
+        let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted = self
-            .core(move |core| core.submit(id, &user, spec, (disclosed, dry_run)))
+            .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
             .await?
             .map_err(NoAnswer::Refused)?;
         let Submitted { job, again, predicted, promise, limits, width } = submitted;
@@ -233,6 +221,21 @@ impl Asker {
             }
             Err(counter) => Reply::NotPromised(counter),
         })
+    }
+
+    /// What a client has put here to describe a job.
+    async fn described<T: DeserializeOwned>(&self, blob: BlobRef) -> Result<T, NoAnswer> {
+        self.fits(blob.size)?;
+        let path = self.state.blobs.path_of(&blob.hash);
+        let missing =
+            |_: std::io::Error| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
+        // Its size there is the one that was looked at: what is read is never longer.
+        if !self.state.blobs.has(&blob) {
+            return Err(missing(std::io::ErrorKind::NotFound.into()));
+        }
+        let bytes = tokio::fs::read(&path).await.map_err(missing)?;
+        let broken = |e: postcard::Error| refuse(RefusalCode::Invalid, format!("the submission is broken: {e}"), "");
+        postcard::from_bytes(&bytes).map_err(broken)
     }
 
     /// Whether the spec of a job may be of this size.

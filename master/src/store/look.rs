@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use common::Span;
 use common::content::BlobHash;
 use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
@@ -149,7 +150,8 @@ fn references(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreErro
 }
 
 fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
-    let mut query = db.prepare("SELECT id, state, spec, total, finished + failed + cancelled FROM job ORDER BY id")?;
+    let mut query =
+        db.prepare("SELECT id, state, spec, total, finished + failed + cancelled, estimates FROM job ORDER BY id")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let (id, state, bytes): (u32, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -161,6 +163,12 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
             Err(error) => fault(format!("what was submitted cannot be read: {error}")),
             Ok(spec) if spec.tasks.ids.len() as i64 != total => fault("it has another number of tasks".to_owned()),
             Ok(_) => {}
+        }
+        let said = row.get::<_, Option<Vec<u8>>>(5)?.map(|bytes| from_postcard::<Vec<Span>>(&bytes));
+        match said {
+            Some(Err(error)) => fault(format!("the estimates of its tasks cannot be read: {error}")),
+            Some(Ok(said)) if said.len() as i64 != total => fault("it has another number of estimates".to_owned()),
+            _ => {}
         }
         if state.is_some_and(|s| s.settled() && s != JobState::Refused) && settled != total {
             fault(format!("it is over, but only {settled} of its {total} tasks are"));

@@ -15,7 +15,9 @@ pub(crate) struct Restored {
     pub(crate) view: JobView,
     /// What was submitted.
     pub(crate) spec: JobSpec,
-    /// Bytes of that.
+    /// An estimate for each of its tasks, or none at all.
+    pub(crate) estimates: Vec<Span>,
+    /// Bytes of both.
     pub(crate) bytes: u64,
     /// How far it is.
     pub(crate) progress: Progress,
@@ -48,7 +50,7 @@ pub(crate) struct RestoredHost {
 }
 
 impl Writer {
-    /// Every job that is not settled, in order.
+    /// Every job that is not settled, in the order of the line.
     pub(crate) fn restore_jobs(&self) -> Result<Vec<Restored>, StoreError> {
         let open: Vec<u32> = {
             let sql = "SELECT id FROM job WHERE state IN ('waiting', 'running') ORDER BY id";
@@ -56,14 +58,19 @@ impl Writer {
             let ids = query.query_map([], |row| row.get(0))?;
             ids.collect::<Result<_, _>>()?
         };
-        open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose()).collect()
+        let restored = open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose());
+        Ok(in_line(restored.collect::<Result<_, _>>()?))
     }
 
     /// One job with how far it is, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
         let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
         let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
-        Ok(Some(Restored { view, spec, bytes, progress, promised: self.promise(job)? }))
+        let sql = "SELECT estimates FROM job WHERE id = ?";
+        let said: Option<Vec<u8>> = self.db().query_row(sql, [job.0], |row| row.get(0))?;
+        let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
+        let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
+        Ok(Some(Restored { view, spec, estimates, bytes, progress, promised: self.promise(job)? }))
     }
 
     /// Every host that has enrolled.
@@ -91,6 +98,23 @@ impl Writer {
         }
         Ok(hosts)
     }
+}
+
+/// Jobs, which come in the order of their numbers, in the order in which they are in line: whose promise was made anew went to
+/// its end then. The others keep the order of their numbers, whatever clock a master had.
+fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
+    let mut latest = Time(0);
+    let place = |job: Restored| {
+        let renewed = job.promised.as_ref().filter(|promised| !promised.withdrawn).map(|promised| promised.made);
+        if let Some(made) = renewed.filter(|made| *made > job.view.submitted) {
+            return (made, job);
+        }
+        latest = latest.max(job.view.submitted);
+        (latest, job)
+    };
+    let mut placed: Vec<(Time, Restored)> = jobs.into_iter().map(place).collect();
+    placed.sort_by_key(|(at, job)| (*at, job.view.job));
+    placed.into_iter().map(|(_, job)| job).collect()
 }
 
 fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreError> {

@@ -20,6 +20,7 @@ const MIGRATIONS: &[Step] = &[
     Step::Code(version_4),
     Step::Sql(VERSION_5),
     Step::Sql(VERSION_6),
+    Step::Sql(VERSION_7),
 ];
 
 /// The version that this program writes.
@@ -142,6 +143,12 @@ CREATE TABLE kept_blob (
     job INTEGER NOT NULL, task INTEGER NOT NULL, number INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY (job, task, number, hash)) WITHOUT ROWID;
 CREATE INDEX kept_blob_by_hash ON kept_blob (hash);
+";
+
+/// `estimates` has an estimate for each task of a job, as postcard of spans in the order of the indices; NULL where there is one
+/// for all of them, or none.
+const VERSION_7: &str = "
+ALTER TABLE job ADD COLUMN estimates BLOB;
 ";
 
 /// What version 1 had not from its first day on.

@@ -12,7 +12,7 @@ use common::{
     TaskId, TaskSet, Time,
 };
 
-use super::{NewAttempt, NewJob, Reader, StoreError, Writer};
+use super::{NewAttempt, NewJob, Promised, Reader, StoreError, Writer};
 
 fn open(dir: &tempfile::TempDir) -> Writer {
     Writer::open(dir.path()).unwrap()
@@ -29,7 +29,7 @@ fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
 
 fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId {
     let request = RequestId(uuid::Uuid::from_u128(id));
-    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, now: Time(1) }).unwrap()
+    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, estimates: &[], now: Time(1) }).unwrap()
 }
 
 pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
@@ -414,4 +414,53 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
     assert_eq!(keep(&mut store, 4, 2), (4, 2));
     end(&mut store, 4);
     assert_eq!(keep(&mut store, 3, 3), (4, 2), "the last words of one that is gone itself");
+}
+
+#[test]
+fn an_estimate_for_each_task_comes_back_with_its_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let said = [Span(5), Span(7_000_000)];
+    for (id, estimates) in [(1, &said[..]), (2, &[])] {
+        let request = RequestId(uuid::Uuid::from_u128(id));
+        let new = NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(2), estimates, now: Time(1) };
+        store.add_job(&new).unwrap();
+    }
+    store.commit().unwrap();
+    drop(store);
+    let jobs = open(&dir).restore_jobs().unwrap();
+    assert_eq!(jobs.iter().map(|job| &job.estimates[..]).collect::<Vec<_>>(), [&said[..], &[]]);
+    assert!(jobs[0].bytes > jobs[1].bytes, "they count");
+    let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
+    assert!(looked.faults.is_empty(), "{:?}", looked.faults);
+}
+
+#[test]
+fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir);
+    let at = |secs| Time(Span::from_secs(secs).0);
+    let mut job = |id: u32, submitted, promise: Option<(u64, bool)>| {
+        let request = RequestId(uuid::Uuid::from_u128(id.into()));
+        let new =
+            NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(1), estimates: &[], now: at(submitted) };
+        let job = store.add_job(&new).unwrap();
+        let (deadline, finish, probability, probation, limits) = (at(99), at(90), 0.9, false, None);
+        if let Some((made, withdrawn)) = promise {
+            let promised = Promised { made: at(made), deadline, finish, probability, probation, withdrawn, limits };
+            store.keep_promise(job, &promised).unwrap();
+        }
+        assert_eq!(job, JobId(id));
+    };
+    job(1, 10, Some((10, false)));
+    job(2, 11, Some((22, false))); // made anew
+    job(3, 12, Some((25, true))); // counts no more
+    job(4, 20, Some((20, false)));
+    job(5, 21, None);
+    job(6, 15, Some((15, false))); // the master's clock was set back
+    job(7, 23, Some((23, false)));
+    store.commit().unwrap();
+    let jobs = open(&dir).restore_jobs().unwrap();
+    let order: Vec<u32> = jobs.iter().map(|restored| restored.view.job.0).collect();
+    assert_eq!(order, [1, 3, 4, 5, 6, 2, 7]);
 }

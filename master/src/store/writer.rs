@@ -31,6 +31,8 @@ pub(crate) struct NewJob<'a> {
     pub(crate) user: &'a str,
     /// What.
     pub(crate) spec: &'a JobSpec,
+    /// An estimate for each task, or none at all.
+    pub(crate) estimates: &'a [Span],
     /// When.
     pub(crate) now: Time,
 }
@@ -189,9 +191,10 @@ impl Writer {
     pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
         let (spec, rules) = (new.spec, &new.spec.rules);
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
+        let estimates = if new.estimates.is_empty() { None } else { Some(to_postcard(&new.estimates)?) };
         self.change(
-            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted, estimates)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 new.request.0.as_bytes(),
                 new.body_hash,
@@ -202,7 +205,8 @@ impl Writer {
                 to_postcard(spec)?,
                 total,
                 JobState::Waiting.to_string(),
-                micros(new.now)
+                micros(new.now),
+                estimates
             ],
         )?;
         let job = JobId(u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?);

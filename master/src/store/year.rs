@@ -29,7 +29,7 @@ fn spec() -> JobSpec {
 /// A job from its submission to its end: most tasks finish, some fail, one is tried twice.
 fn run_job(store: &mut Writer, number: u128, now: Time) {
     let request = RequestId(uuid::Uuid::from_u128(number));
-    let new = NewJob { request, body_hash: [1; 32], user: "ann", spec: &spec(), now };
+    let new = NewJob { request, body_hash: [1; 32], user: "ann", spec: &spec(), estimates: &[], now };
     let job = store.add_job(&new).unwrap();
     for index in 1..=TASKS {
         for try_number in 1..=1 + u32::from(index == 7) {

@@ -114,6 +114,14 @@ pub enum BadScenario {
         "it holds none of `calendar`, `kill`, `estimate_interval`, `bags`, `scenarios` and `grids`, and is no entry of them"
     )]
     Unknown,
+    /// Nearly an entry.
+    #[error("it looks like an entry of `{kind}`, and lacks {}", quoted(lacks))]
+    Lacks {
+        /// Of which kind.
+        kind: &'static str,
+        /// What it does not have.
+        lacks: Vec<&'static str>,
+    },
     /// An entry that cannot be read.
     #[error("entry {number} of `{kind}`: {why}")]
     Entry {
@@ -124,6 +132,34 @@ pub enum BadScenario {
         /// Why.
         why: String,
     },
+}
+
+fn quoted(fields: &[&str]) -> String {
+    fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// What an entry of each kind must have.
+const FIELDS: [(&str, &[&str]); 6] = [
+    ("kill", &["est", "elapsed"]),
+    ("estimate_interval", &["c", "qoe"]),
+    ("calendar", &["now", "hosts", "new_est"]),
+    ("scenarios", &["policy", "servers", "sets", "think"]),
+    ("grids", &["hosts", "jobs"]),
+    ("bags", &["hosts", "bags"]),
+];
+
+/// What somebody may have meant: the kind of which the fewest fields are missing, if any is there.
+fn unknown(value: &Value) -> BadScenario {
+    let Some(fields) = value.as_object() else { return BadScenario::Unknown };
+    let there = |names: &[&'static str]| names.iter().filter(|name| fields.contains_key(**name)).count();
+    // Optional, and of one kind only.
+    let calendar = ["running_start_est", "waiting_est"].iter().any(|name| fields.contains_key(*name));
+    let likely = FIELDS.iter().filter(|(kind, names)| there(names) > 0 || (calendar && *kind == "calendar"));
+    let nearest = likely.min_by_key(|(kind, names)| (calendar && *kind != "calendar", names.len() - there(names)));
+    nearest.map_or(BadScenario::Unknown, |(kind, names)| {
+        let lacks = names.iter().copied().filter(|name| !fields.contains_key(*name)).collect();
+        BadScenario::Lacks { kind, lacks }
+    })
 }
 
 /// The kinds of entries, each with a field that no other kind has.
@@ -149,7 +185,7 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
     let mut found = Vec::new();
     if let Value::Array(entries) = &value {
         for (number, value) in (1..).zip(entries) {
-            let kind = alone(value).ok_or(BadScenario::Unknown)?;
+            let kind = alone(value).ok_or_else(|| unknown(value))?;
             found.push((kind, entry(kind, number, value)?));
         }
     }
@@ -159,7 +195,7 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
             found.push((kind, entry(kind, number, value)?));
         }
     }
-    if found.is_empty() { Err(BadScenario::Unknown) } else { Ok(found) }
+    if found.is_empty() { Err(unknown(&value)) } else { Ok(found) }
 }
 
 fn kind_of(fields: &Map<String, Value>) -> Option<&'static str> {

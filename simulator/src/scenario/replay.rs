@@ -3,6 +3,7 @@
 use common::{Span, Speed, Time};
 use scheduler::effect::Refused;
 use scheduler::estimates::Estimator;
+use scheduler::policy::Admission;
 use scheduler::policy::policing::Rule;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,8 +17,51 @@ use crate::report::wozniak::devices::estimate_interval;
 #[serde(transparent)]
 pub struct Answer(pub Value);
 
-/// A deadline that is no deadline, and run times of nobody in particular.
-const LATER: Span = Span::from_secs(50_000_000_000);
+/// A deadline that is no deadline, in any unit.
+const LATER: Span = Span(u64::MAX / 4);
+/// The most seconds that are counted in nanoseconds: all sums of times and of [`LATER`] stay far from the end of the numbers.
+const MOST_FINE_S: f64 = 1e9;
+
+/// How finely time is counted. The scheduler counts whole units and never asks what one is, as long as nothing is inflated or
+/// corrected: so a calendar is replayed in nanoseconds, and its sums of many estimates are exact to far less than a
+/// microsecond.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    per_s: f64,
+}
+
+impl Clock {
+    /// That of everything else.
+    const USUAL: Clock = Clock { per_s: 1e6 };
+
+    fn of(calendar: &Calendar, policy: &str) -> Self {
+        let running = calendar.running_start_est.iter().map(|(_, estimate_s)| estimate_s);
+        let all_s = calendar.now + running.chain(&calendar.waiting_est).chain(&calendar.new_est).sum::<f64>();
+        let plain = scheduler::policy::parse(policy).is_ok_and(|policy| match policy.admission {
+            Admission::Calendar(reckoning) => !reckoning.inflated && !reckoning.calibrated,
+            Admission::AcceptAll => false,
+        });
+        if plain && all_s <= MOST_FINE_S { Clock { per_s: 1e9 } } else { Clock::USUAL }
+    }
+
+    fn span(self, s: f64) -> Span {
+        Span((s.max(0.0) * self.per_s).round() as u64)
+    }
+
+    fn time(self, s: f64) -> Time {
+        Time(self.span(s).0)
+    }
+
+    fn secs(self, Time(units): Time) -> f64 {
+        units as f64 / self.per_s
+    }
+
+    /// A task that takes what was estimated.
+    fn as_said(self, estimate_s: f64) -> Task {
+        let estimate = self.span(estimate_s);
+        Task { estimate, takes: estimate }
+    }
+}
 
 /// What becomes of it.
 pub fn answer(scenario: &Scenario) -> Answer {
@@ -47,50 +91,41 @@ fn kills(Kill { est, elapsed }: Kill) -> Value {
     })
 }
 
-fn time(s: f64) -> Time {
-    Time(Span::from_secs_f64(s).0)
-}
-
-/// A task that takes what was estimated.
-fn as_said(estimate_s: f64) -> Task {
-    let estimate = Span::from_secs_f64(estimate_s);
-    Task { estimate, takes: estimate }
-}
-
 fn calendar_answer(calendar: &Calendar) -> Value {
     let policy = calendar.policy.clone().unwrap_or_else(|| "CALENDAR".to_owned());
     let bag = |at: Time, deadline: Span, tasks: Vec<Task>| {
         let (estimator, policy) = (Estimator::default(), policy.clone());
         Asked { at, estimator, policy, deadline: Some(deadline), tasks }
     };
-    let now = time(calendar.now);
+    let clock = Clock::of(calendar, &policy);
+    let now = clock.time(calendar.now);
     let mut running = calendar.running_start_est.clone();
     running.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut asked = Vec::new();
     for (start_s, estimate_s) in running {
-        let (start, said) = (time(start_s), as_said(estimate_s));
+        let (start, said) = (clock.time(start_s), clock.as_said(estimate_s));
         let takes = said.takes.max(now.since(start));
         asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
     }
     if !calendar.waiting_est.is_empty() {
-        asked.push(bag(now, LATER, calendar.waiting_est.iter().map(|estimate_s| as_said(*estimate_s)).collect()));
+        asked.push(bag(now, LATER, calendar.waiting_est.iter().map(|estimate_s| clock.as_said(*estimate_s)).collect()));
     }
     let number = asked.len();
-    let deadline = calendar.deadline.map_or(LATER, Span::from_secs_f64);
-    asked.push(bag(now, deadline, calendar.new_est.iter().map(|estimate_s| as_said(*estimate_s)).collect()));
+    let deadline = calendar.deadline.map_or(LATER, |deadline_s| clock.span(deadline_s));
+    asked.push(bag(now, deadline, calendar.new_est.iter().map(|estimate_s| clock.as_said(*estimate_s)).collect()));
     let speeds = vec![Speed::REFERENCE; calendar.hosts as usize];
     let told = run(&speeds, &asked, Wanted { moments: true, plan_of: Some(number), single: false });
     let mut plan = told.plan.clone();
     plan.sort_by_key(|planned| planned.task);
     let last = plan.iter().map(|planned| planned.finish).max().unwrap_or(now);
     let mut answer = json!({
-        "starts": plan.iter().map(|planned| planned.start.secs()).collect::<Vec<_>>(),
-        "finishes": plan.iter().map(|planned| planned.finish.secs()).collect::<Vec<_>>(),
-        "earliest_feasible_deadline": last.secs(),
+        "starts": plan.iter().map(|planned| clock.secs(planned.start)).collect::<Vec<_>>(),
+        "finishes": plan.iter().map(|planned| clock.secs(planned.finish)).collect::<Vec<_>>(),
+        "earliest_feasible_deadline": clock.secs(last),
         "accepted": told.fates[number].accepted,
-        "trace": trace(&told.moments),
+        "trace": trace(&told.moments, clock),
     });
-    answer["metrics"] = metrics(&asked[number..], &told, number);
+    answer["metrics"] = metrics(&asked[number..], &told, number, clock);
     answer
 }
 
@@ -99,38 +134,39 @@ fn bags_answer(bags: &Bags) -> Value {
         Hosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
         Hosts::Speeds(speeds) => speeds.iter().map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE)).collect(),
     };
-    let policy = bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
+    let (clock, policy) = (Clock::USUAL, bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned()));
     let one = |bag: &super::form::OneBag| Asked {
-        at: time(bag.at),
+        at: clock.time(bag.at),
         estimator: Estimator { user: bag.user.clone(), program: String::new() },
         policy: policy.clone(),
-        deadline: bag.deadline.map(Span::from_secs_f64),
+        deadline: bag.deadline.map(|deadline_s| clock.span(deadline_s)),
         tasks: bag
             .tasks
             .iter()
-            .map(|(estimate_s, takes_s)| Task { takes: Span::from_secs_f64(*takes_s), ..as_said(*estimate_s) })
+            .map(|(estimate_s, takes_s)| Task { takes: clock.span(*takes_s), ..clock.as_said(*estimate_s) })
             .collect(),
     };
     let asked: Vec<Asked> = bags.bags.iter().map(one).collect();
     let told = run(&speeds, &asked, Wanted { moments: true, ..Wanted::default() });
-    json!({ "trace": trace(&told.moments), "metrics": metrics(&asked, &told, 0) })
+    json!({ "trace": trace(&told.moments, clock), "metrics": metrics(&asked, &told, 0, clock) })
 }
 
 /// Acceptance and guarantee ratios of the bags from this one on, and what became of each.
-fn metrics(asked: &[Asked], told: &Told, from: usize) -> Value {
+fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
     let fates = &told.fates[from..];
     let count = |of: fn(&crate::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
     let (accepted, kept) = (count(|fate| fate.accepted), count(|fate| fate.accepted && fate.kept));
     let ratio = |of: usize, all: usize| if all == 0 { 0.0 } else { of as f64 / all as f64 };
+    let deadline = |asked: &Asked| asked.deadline.filter(|span| *span != LATER).map(|span| asked.at + span);
     let each = fates.iter().zip(asked).zip(from..).map(|((fate, asked), bag)| {
         json!({
             "bag": bag,
             "accepted": fate.accepted,
-            "predicted_finish": fate.offer.map(|offer| offer.finish.secs()),
+            "predicted_finish": fate.offer.map(|offer| clock.secs(offer.finish)),
             "probability": fate.offer.map(|offer| offer.probability),
             "probation": fate.offer.map(|offer| offer.probation),
-            "finished": fate.finished.map(Time::secs),
-            "deadline": asked.deadline.map(|deadline| (asked.at + deadline).secs()),
+            "finished": fate.finished.map(|at| clock.secs(at)),
+            "deadline": deadline(asked).map(|at| clock.secs(at)),
             "kept": fate.accepted && fate.kept,
             "killed": fate.killed.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
         })
@@ -147,21 +183,21 @@ fn metrics(asked: &[Asked], told: &Told, from: usize) -> Value {
 }
 
 /// What happened, as (time, event, bag, task) with what else there is to say.
-fn trace(moments: &[Moment]) -> Vec<Value> {
-    moments.iter().map(told).collect()
+fn trace(moments: &[Moment], clock: Clock) -> Vec<Value> {
+    moments.iter().map(|moment| told(moment, clock)).collect()
 }
 
-fn told(moment: &Moment) -> Value {
-    let (at, bag) = (moment.at.secs(), moment.bag);
+fn told(moment: &Moment, clock: Clock) -> Value {
+    let (at, bag) = (clock.secs(moment.at), moment.bag);
     match &moment.what {
-        What::Accepted(offer) => json!([at, "accept", bag, offer.map(|offer| offer.finish.secs())]),
+        What::Accepted(offer) => json!([at, "accept", bag, offer.map(|offer| clock.secs(offer.finish))]),
         What::Refused(Refused::TooLate { earliest, fits }) => {
             let fits: Vec<u32> = fits.iter().map(|index| index - 1).collect();
-            json!([at, "refuse", bag, { "earliest_feasible_deadline": earliest.secs(), "fits": fits }])
+            json!([at, "refuse", bag, { "earliest_feasible_deadline": clock.secs(*earliest), "fits": fits }])
         }
         What::Refused(why) => json!([at, "refuse", bag, { "because": why.to_string() }]),
         What::Started(task, host) => json!([at, "start", bag, task, host.0]),
-        What::Killed(task, elapsed) => json!([at, "kill", bag, task, elapsed.secs()]),
+        What::Killed(task, Span(ran)) => json!([at, "kill", bag, task, clock.secs(Time(*ran))]),
         What::Done(task) => json!([at, "finish", bag, task]),
     }
 }

@@ -121,6 +121,40 @@ fn a_few_answers_by_hand() {
 }
 
 #[test]
+fn numbers_are_read_as_they_are_written() {
+    // 1575.2010569445463 is twice 787.6005284722731: nothing is beyond the grace, though one digit more would be.
+    let found = read(r#"{"est":787.6005284722731,"elapsed":1575.2010569445463}"#).expect("an entry");
+    assert_eq!(answer(&found[0].1).0["grace_1"], false);
+}
+
+#[test]
+fn times_of_a_long_bag_do_not_drift_from_the_exact_answer() {
+    // Each estimate is off by nearly half a microsecond from a whole one, and all on the same side.
+    let estimate = 1.000_000_45;
+    let found = read(
+        &json!({ "now": 12345.678, "hosts": 1, "waiting_est": vec![estimate; 20], "new_est": vec![estimate; 30] })
+            .to_string(),
+    );
+    let found = answer(&found.expect("an entry")[0].1).0;
+    let starts: Vec<f64> = (20..50).map(|at| 12345.678 + f64::from(at) * estimate).collect();
+    let finishes: Vec<f64> = starts.iter().map(|start| start + estimate).collect();
+    let known =
+        json!({ "starts": starts, "finishes": finishes, "earliest_feasible_deadline": 12345.678 + 50.0 * estimate });
+    agrees(&known, &found, 1e-6);
+    executed(&json!({ "starts": known["starts"], "finishes": known["finishes"] }), &found);
+}
+
+#[test]
+fn times_of_any_length_that_may_be_named_are_answered() {
+    let most = 1e9;
+    let file = json!({ "now": most, "hosts": 1, "waiting_est": vec![most; 40], "new_est": [most, 1.5] });
+    let found = answer(&read(&file.to_string()).expect("an entry")[0].1).0;
+    let known = json!({ "starts": [41.0 * most, 42.0 * most], "earliest_feasible_deadline": 42.0 * most + 1.5 });
+    agrees(&known, &found, 1e-3);
+    assert_eq!(found["accepted"], true);
+}
+
+#[test]
 fn a_script_of_bags_is_told_as_it_goes() {
     let script = json!({
         "hosts": [1.0, 2.0], "policy": "CALENDAR-HARD",
@@ -151,6 +185,11 @@ fn what_is_no_scenario_is_refused_with_why() {
         ("{", "no JSON"),
         ("{\"a\": 1}", "holds none of"),
         ("[{\"a\": 1}]", "holds none of"),
+        ("{\"now\": 1, \"hosts\": 1, \"waiting_est\": [1]}", "entry of `calendar`, and lacks `new_est`"),
+        ("[{\"waiting_est\": [1]}]", "lacks `now`, `hosts`, `new_est`"),
+        ("{\"est\": 1}", "entry of `kill`, and lacks `elapsed`"),
+        ("{\"c\": 1}", "entry of `estimate_interval`, and lacks `qoe`"),
+        ("{\"hosts\": 1, \"policy\": \"CALENDAR\"}", "lacks"),
         ("{\"kill\": [{\"est\": 1, \"elapsed\": 2}, {\"est\": 1}]}", "entry 2 of `kill`: missing field `elapsed`"),
         ("{\"c\": 1, \"qoe\": 1}", "less than 1"),
         ("{\"now\": 1, \"hosts\": 0, \"new_est\": [1]}", "hosts"),

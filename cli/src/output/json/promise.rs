@@ -1,10 +1,10 @@
 //! The JSON of promises that were made, of learned limits, and of how good estimates were.
 
-use common::Span;
 use common::view::{EstimatesView, LimitsView, PromiseStatus, QualityView};
+use common::{JobId, Span};
 use serde::Serialize;
 
-use super::iso;
+use super::{Changed, iso};
 
 /// What a job was promised and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,6 +30,23 @@ impl From<&PromiseStatus> for Standing {
             promise: view.state.to_string(),
             promise_why: view.why.clone(),
         }
+    }
+}
+
+/// What a retry changed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Retried {
+    #[serde(flatten)]
+    changed: Changed,
+    /// The job's promise from then on, where it had one.
+    #[serde(flatten)]
+    promise: Option<Standing>,
+}
+
+impl Retried {
+    /// Of these tasks, of a job with this promise.
+    pub(crate) fn new(changed: &[(JobId, u64)], promise: Option<&PromiseStatus>) -> Self {
+        Retried { changed: changed.into(), promise: promise.map(Standing::from) }
     }
 }
 

@@ -30,7 +30,10 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         serde_json::from_str(&grid.deskgrid(refused).expect_code(5).stdout).expect("a refusal is an answer");
     assert_eq!((&answer["accepted"], &answer["fits_tasks"]), (&Value::Bool(false), &Value::from(0)), "{answer}");
     assert!(answer["refused_because"].as_str().is_some_and(|why| why.contains("deadline")), "{answer}");
-    assert!(answer["earliest_deadline"].is_string(), "{answer}");
+    // What is printed can be asked for.
+    let date = answer["earliest_deadline"].as_str().expect("a date");
+    let again = grid.json(asked(date, "1-10", &["--noop", "--dry-run"]));
+    assert_eq!((&again["accepted"], &again["deadline"]), (&Value::Bool(true), &Value::from(date)), "{again}");
     let earliest_s = number(&answer["earliest_deadline_s"]).ceil();
     let told = grid.deskgrid(asked("1s", "1-10", &["--noop"])).expect_code(5).stderr;
     assert!(told.contains("--deadline") && told.contains("not taken"), "{told}");
@@ -45,7 +48,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     assert_eq!((&dry["accepted"], &dry["job"]), (&Value::Bool(true), &Value::Null), "{dry}");
     assert_eq!(jobs(&grid), 0, "asking enters nothing");
 
-    let deadline = format!("{}s", earliest_s + 1.0);
+    let deadline = format!("{earliest_s}s");
     let taken = grid.json(asked(&deadline, "1-10", &["--noop", "--wait"]));
     assert_eq!(taken["accepted"], Value::Bool(true), "{taken}");
     assert!((0.0..=1.0).contains(&number(&taken["probability"])), "{taken}");
@@ -116,6 +119,143 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
     let attempts = attempts(&grid, &format!("{long}.1"));
     let states: Vec<&Value> = attempts.iter().map(|attempt| &attempt["state"]).collect();
     assert_eq!(states, ["killed", "finished"], "{attempts:?}");
+}
+
+#[test]
+fn of_a_new_user_a_bag_with_one_very_long_task_is_taken_on_probation_and_the_longest_task_starts_first() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    grid.until("the host is ready", &["host", "list"], |hosts| (hosts["hosts"][0]["state"] == "ready").then_some(()));
+    let items =
+        r#"[{"n": 1, "estimate": 1}, {"n": 2, "estimate": "3h"}, {"n": 3, "estimate": 2}, {"n": 4, "estimate": 2}]"#;
+    let path = grid.file("items.json", items).display().to_string();
+    let ask = |deadline: &str, more: &[&str]| -> Vec<String> {
+        let words = ["submit", "--from-json", &path, "--deadline", deadline].into_iter().chain(more.iter().copied());
+        words.map(str::to_owned).collect()
+    };
+    // Without the one long task it would not take long: it is judged as if none were longer than the median one.
+    let told = grid.deskgrid(ask("10m", &["--dry-run", "--", "true"])).expect_code(0).stdout;
+    assert!(told.contains("on probation"), "{told}");
+    grid.deskgrid(ask("1s", &["--dry-run", "--", "true"])).expect_code(5);
+    let taken = grid.json(ask("10m", &["--wait", "--", "true"]));
+    assert_eq!((&taken["accepted"], &taken["probation"]), (&true.into(), &true.into()), "{taken}");
+    let started = |task: u32| attempts(&grid, &format!("{}.{task}", taken["job"]))[0]["assigned"].clone();
+    let order: Vec<String> = [2, 3, 4, 1].map(|task| started(task).as_str().unwrap_or("never").to_owned()).to_vec();
+    assert!(order.is_sorted(), "the longest first: {order:?}");
+    // The order and the estimates are those of the job, whoever reads them back.
+    let short = grid.file("times.txt", "1s\n3h\n").display().to_string();
+    let told = grid.deskgrid(["submit", "--estimates", &short, "--array", "1-3", "--noop"]).expect_code(2).stderr;
+    assert!(told.contains("3 tasks but 2 estimates"), "{told}");
+}
+
+#[test]
+fn a_date_is_the_same_submission_whenever_it_comes_and_the_answer_repeats_the_promise() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    grid.until("the host is ready", &["host", "list"], |hosts| (hosts["hosts"][0]["state"] == "ready").then_some(()));
+    let date = "2090-03-01T09:30:00.000000Z";
+    let words =
+        ["submit", "--request-id", "6f1d7a9e-4a4b-4a61-9d0e-3c5f1f0c0001", "--estimate", "1m", "--deadline", date];
+    let submit = |array: &'static str| words.into_iter().chain(["--array", array, "--noop"]);
+    let first = grid.json(submit("1-3"));
+    assert_eq!((&first["again"], &first["deadline"]), (&false.into(), &date.into()), "{first}");
+    let again = grid.json(submit("1-3"));
+    assert_eq!((&again["again"], &again["job"]), (&true.into(), &first["job"]), "{again}");
+    for field in ["deadline", "promised_finish", "probability", "probation"] {
+        assert_eq!(again[field], first[field], "{field}: {again}");
+    }
+    grid.kill_master();
+    grid.start_master();
+    assert_eq!(grid.json(submit("1-3"))["job"], first["job"]);
+    let told = grid.deskgrid(submit("1-4")).expect_code(1).stderr;
+    assert!(told.contains("another submission"), "{told}");
+}
+
+#[test]
+fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
+    let mut grid = Grid::start();
+    let told = |grid: &Grid, words: &[&str], code| {
+        grid.deskgrid(["submit"].iter().chain(words).chain(&["--noop"])).expect_code(code).stderr
+    };
+    for past in ["2020-01-01T00:00:00Z", "0s"] {
+        let why = told(&grid, &["--estimate", "1m", "--deadline", past], 2);
+        assert!(why.contains("past"), "{why}");
+    }
+    let why = told(&grid, &["--deadline", "1h", "--policy", "FCFS"], 2);
+    assert!(why.contains("FCFS promises no deadlines") && why.contains("PROMISE"), "{why}");
+    let why = told(&grid, &["--estimate", "1m", "--deadline", "1h"], 5);
+    assert!(why.contains("no host takes work") && why.contains("there is none yet"), "{why}");
+    grid.worker("h1").slots(1).start();
+    grid.until("the host is ready", &["host", "list"], |hosts| (hosts["hosts"][0]["state"] == "ready").then_some(()));
+    let why = told(&grid, &["--deadline", "1h"], 5);
+    assert!(why.contains("nothing is known of how long") && why.contains("--estimate"), "{why}");
+    grid.as_user("admin", ["host", "drain", "h1"]).expect_code(0);
+    let why = told(&grid, &["--estimate", "1m", "--deadline", "1h"], 5);
+    assert!(why.contains("1 drained") && !why.contains("--estimate"), "{why}");
+    let words = ["submit", "--estimate", "1m", "--deadline", "1h", "--noop", "--output", "json"];
+    let answer: Value = serde_json::from_str(&grid.deskgrid(words).expect_code(5).stdout).expect("an answer");
+    assert!(answer["refused_because"].as_str().is_some_and(|why| why.contains("1 drained")), "{answer}");
+    assert_eq!((&answer["accepted"], answer.get("earliest_deadline")), (&false.into(), None), "{answer}");
+    assert_eq!(answer["fits_tasks"], 0, "{answer}");
+}
+
+#[test]
+fn a_promise_is_broken_once_a_task_has_failed_for_good() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let sleep = long_sleep();
+    let script = format!("test $DESKGRID_TASK_ID = 2 || exit 3; exec sleep {sleep}");
+    let asked = ["--estimate", "1m", "--deadline", "1h", "--array", "1-2", "--", "sh", "-c", script.as_str()];
+    let job = grid.submit(asked);
+    let broken = |info: &Value| {
+        let failed = info["tasks"]["failed"] == 1 && info["tasks"]["running"] == 1;
+        failed.then(|| (info["promise"].clone(), info["promise_why"].clone()))
+    };
+    let (promise, why) = grid.until("one failed and the other runs", &["job", "info", &job], broken);
+    assert_eq!(promise, "broken", "{why}");
+    assert!(why.as_str().is_some_and(|why| why.contains("1 task has failed")), "{why}");
+    grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+    all_gone(&sleep, Duration::from_secs(10));
+}
+
+#[test]
+fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
+    let mut grid = Grid::start();
+    grid.worker("h1").slots(1).start();
+    let sleep = long_sleep();
+    let blocker = grid.submit(["--estimate", "1m", "--deadline", "1h", "--", "sleep", &sleep]);
+    grid.until("it runs", &["job", "info", &blocker], |info| (info["state"] == "running").then_some(()));
+    let times = grid.file("times.txt", "1s\n9m\n2s\n").display().to_string();
+    let uneven = grid.submit(["--estimates", &times, "--deadline", "1h", "--array", "4-6", "--noop"]);
+    let bag = |grid: &Grid| grid.submit(["--estimate", "1m", "--deadline", "1h", "--noop"]);
+    let (first, second) = (bag(&grid), bag(&grid));
+    grid.deskgrid(["job", "cancel", &first]).expect_code(0);
+    let third = bag(&grid);
+    let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;
+    assert!(told.contains("its promise is made anew"), "{told}");
+    let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;
+    assert!(!told.contains("promise"), "nothing was to be tried again: {told}");
+    let promised = |grid: &Grid, id: &str| job(grid, id)["promise_made"].as_str().expect("a promise").to_owned();
+    // A retry that comes too late for its deadline says that too.
+    let tight = grid.submit(["--estimate", "1m", "--deadline", "20m", "--noop"]);
+    grid.deskgrid(["job", "cancel", &tight]).expect_code(0);
+    let last = grid.submit(["--estimate", "2h", "--deadline", "9h", "--noop"]);
+    let retried = grid.json(["job", "retry", &tight]);
+    assert_eq!((&retried["jobs"][0]["tasks"], &retried["promise"]), (&1.into(), &"withdrawn".into()), "{retried}");
+    grid.deskgrid(["job", "cancel", &last]).expect_code(0);
+    let made = promised(&grid, &first);
+    assert!(made > promised(&grid, &third), "it was made anew");
+    grid.kill_master();
+    grid.start_master();
+    assert_eq!(promised(&grid, &first), made, "it was kept");
+    grid.deskgrid(["job", "cancel", &blocker]).expect_code(0);
+    grid.deskgrid(["job", "wait", &first]).expect_code(0);
+    let started: Vec<String> =
+        [&second, &third, &first].map(|id| job(&grid, id)["started"].as_str().unwrap_or("never").to_owned()).to_vec();
+    assert!(started.is_sorted(), "{started:?}");
+    let assigned = |task: &u32| attempts(&grid, &format!("{uneven}.{task}"))[0]["assigned"].to_string();
+    assert!([5, 6, 4].iter().is_sorted_by_key(assigned), "its longest task is the first still");
+    all_gone(&sleep, Duration::from_secs(10));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet, Tolerance, Work,
+    Asked, Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet, Tolerance, Work,
 };
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
@@ -317,6 +317,10 @@ fn spec() -> JobSpec {
     JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
 }
 
+fn asked() -> Asked {
+    Asked { deadline: Some(Time(1_700_000_000_000_000)), estimates: vec![Span(90_000_000), Span(5_400_000_000)] }
+}
+
 fn noop_spec() -> JobSpec {
     let tasks = TaskSet { ids: IdSet::from_range(1, 1_000_000), items: Vec::new() };
     JobSpec { name: "noop".into(), tasks, work: Work::Noop, rules: Rules::default() }
@@ -375,6 +379,8 @@ pub(super) fn requests() -> Vec<Request> {
         Request::RequestTasks { job: JobId(7), tasks: Selector::Ids(ids()) },
         Request::CancelUnrequested { jobs: Selector::Last },
         Request::Account { user: Some("ada".into()), jobs: true },
+        submit(Submission::With(Box::new(noop_spec()), asked()), true),
+        submit(Submission::BlobWith(blob(18)), false),
     ]
 }
 
