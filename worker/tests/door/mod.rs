@@ -127,16 +127,22 @@ impl Worker {
         .await
     }
 
-    /// Waits until a heartbeat lists these, and only these.
+    /// Waits until a heartbeat lists these, and only these; what is staged first is listed first.
     pub(crate) async fn holds(&mut self, expected: &[(AttemptId, Phase)]) {
-        self.until(|message| match message {
-            ToMaster::Heartbeat { held, .. } => {
-                let held: Vec<_> = held.into_iter().map(|held| (held.attempt, held.phase)).collect();
-                (held == expected).then_some(())
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut held: Vec<_> = self
+                .until(|message| match message {
+                    ToMaster::Heartbeat { held, .. } => Some(held.into_iter().map(|h| (h.attempt, h.phase)).collect()),
+                    _ => None,
+                })
+                .await;
+            held.sort_by_key(|(attempt, _)| *attempt);
+            if held == expected {
+                return;
             }
-            _ => None,
-        })
-        .await;
+            assert!(Instant::now() < deadline, "for a minute it held not {expected:?} but {held:?}");
+        }
     }
 }
 
