@@ -216,8 +216,8 @@ pub enum Event {
     RestDecided {
         /// Whose job it was.
         user: String,
-        /// Whether the rest was dropped.
-        dropped: bool,
+        /// Whether the rest was dropped, and not gone on with; none where this is the first that was asked for.
+        dropped: Option<bool>,
     },
 }
 

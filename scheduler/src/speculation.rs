@@ -266,9 +266,11 @@ impl Scheduler {
         self.expect_of(&user, usize::MAX);
     }
 
-    /// A user went on with another task of a job that is over, or dropped the rest of it.
-    pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: bool) {
-        self.jobs.speculators.entry(user.to_owned()).or_default().decide(dropped);
+    /// A user asked for a task of a job that is over, or dropped the rest of it.
+    pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: Option<bool>) {
+        let speculator = self.jobs.speculators.entry(user.to_owned()).or_default();
+        speculator.unasked = 0;
+        dropped.into_iter().for_each(|dropped| speculator.decide(dropped));
         self.expect_of(user, usize::MAX);
     }
 

@@ -18,8 +18,10 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
     let estimates = session.estimates(&Request::Estimates { user: args.user }).await?;
     let users = || accounts.iter().filter(|account| account.job.is_none()).map(|account| account.user.clone());
     let text = || {
-        let headings =
-            ["USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "WAITED", "P90", "SLOWDOWN", "KEPT"];
+        let headings = [
+            "USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "SCALED", "WAITED", "P90", "SLOWDOWN", "P90",
+            "KEPT",
+        ];
         let mut rows = Rows::new(&headings, context.out.color());
         accounts.iter().for_each(|account| rows.add(spent(account)));
         let spent = rows.text("nothing was spent yet\n");
@@ -48,7 +50,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
     [view.user.clone(), view.program.clone(), view.tasks.to_string(), ratio, mostly, qoe]
 }
 
-fn spent(account: &AccountView) -> [String; 11] {
+fn spent(account: &AccountView) -> [String; 13] {
     let seconds = |s: f64| format!("{s:.1}s");
     let of = |spread: Option<SpreadView>, pick: fn(&SpreadView) -> f64| spread.as_ref().map(pick);
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
@@ -60,11 +62,23 @@ fn spent(account: &AccountView) -> [String; 11] {
         seconds(account.used_s),
         seconds(account.billed_s),
         seconds(account.free_s),
+        scaled(account),
         some(of(account.response_s, |spread| spread.mean)),
         some(of(account.response_s, |spread| spread.p90)),
-        of(account.slowdown, |spread| spread.mean).map(|slowdown| format!("{slowdown:.2}")).unwrap_or_default(),
+        factor(of(account.slowdown, |spread| spread.mean)),
+        factor(of(account.slowdown, |spread| spread.p90)),
         if account.kept_bytes > 0 { format!("{} bytes", account.kept_bytes) } else { String::new() },
     ]
+}
+
+/// Both readings of scaled billed resources: over what was requested, and over what was waited for.
+fn scaled(account: &AccountView) -> String {
+    let both = [account.scaled_if_all_billed, account.scaled_by_waited_for];
+    both.into_iter().flatten().map(|scaled| format!("{scaled:.2}")).collect::<Vec<_>>().join(", ")
+}
+
+fn factor(value: Option<f64>) -> String {
+    value.map(|value| format!("{value:.2}")).unwrap_or_default()
 }
 
 /// Accounts for scripts.

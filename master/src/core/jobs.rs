@@ -349,6 +349,7 @@ impl Core {
         let kept = self.store.kept_of(job)?;
         let whose = if kept > 0 { self.store.job(job)?.map(|(view, ..)| view.user) } else { None };
         self.store.forget_job(job)?;
+        self.dropped.remove(&job);
         self.changed.0 = true;
         whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
         Ok(true)

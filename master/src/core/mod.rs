@@ -22,7 +22,7 @@ mod starts;
 mod together;
 mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -107,6 +107,8 @@ pub(crate) struct Core {
     jobs_kept: retention::JobRetention,
     /// What was executed and not requested.
     shelf: kept::Shelf,
+    /// Jobs that are over and of which nothing more is needed, as their users said.
+    dropped: BTreeSet<JobId>,
     /// How many attempts a host holds frozen for each of its slots, at most.
     frozen_per_slot: u32,
     /// Results that are to be compared beside the core.
@@ -248,6 +250,7 @@ impl Core {
             limits: config.limits.clone(),
             jobs_kept: retention::JobRetention::of(config),
             shelf,
+            dropped: BTreeSet::new(),
             frozen_per_slot: config.frozen_per_slot,
             compare,
             undecided: BTreeMap::new(),

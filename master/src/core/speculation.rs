@@ -52,6 +52,8 @@ impl Core {
         // A job that is settled has left the scheduler: its results are there, and there is nothing to run.
         if self.scheduler.job_state(job).is_some() {
             self.step(Event::TasksRequested { job, tasks: Some(new.clone()) })?;
+        } else {
+            self.rest_decided(job, (!disclosure.all().is_empty()).then_some(false))?;
         }
         self.run_removed_again(job, &new)?;
         self.changed.0 = true;
@@ -61,11 +63,30 @@ impl Core {
 
     /// Drops what nobody has requested of a job, running tasks included; says how many tasks that were.
     pub(crate) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
-        let Some(before) = self.scheduler.job_counts(job) else { return Ok(0) };
+        let Some(before) = self.scheduler.job_counts(job) else { return self.drop_kept(job) };
         self.step(Event::UnrequestedCancelled { job })?;
         self.experience_gained();
         // A job that is settled by this has left the scheduler: then everything that was open is cancelled.
         let after = self.scheduler.job_counts(job);
         Ok(after.map_or(before.total - before.settled(), |after| after.cancelled - before.cancelled))
+    }
+
+    /// Of a job that is over everything was executed: nothing is dropped, but that its user needs no more of it says how likely
+    /// the rest of others is needed. Once; a job whose rest was dropped before has cancelled tasks.
+    fn drop_kept(&mut self, job: JobId) -> Result<u64, StoreError> {
+        let Some(disclosure) = self.store.disclosure(job)? else { return Ok(0) };
+        let Some((view, ..)) = self.store.job(job)? else { return Ok(0) };
+        let rest = disclosure.all().len() < view.tasks.total;
+        if rest && self.store.cancelled(job)?.is_empty() && self.dropped.insert(job) {
+            self.rest_decided(job, Some(true))?;
+            self.experience_gained();
+        }
+        Ok(0)
+    }
+
+    /// The user of a job that is over asked for a result of it, went on with another, or dropped the rest.
+    fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> Result<(), StoreError> {
+        let Some((view, ..)) = self.store.job(job)? else { return Ok(()) };
+        self.step(Event::RestDecided { user: view.user, dropped })
     }
 }

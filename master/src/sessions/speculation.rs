@@ -13,6 +13,9 @@ use crate::core::Requested;
 /// Tasks are named one by one up to so many ranges.
 const SHOWN_RANGES: usize = 8;
 
+/// So many jobs that are over are looked at because somebody drops what was not requested of them.
+const MOST_SETTLED: u64 = 32;
+
 impl Asker {
     /// Somebody waits for these tasks from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
@@ -32,8 +35,8 @@ impl Asker {
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
         for job in picked.iter().map(JobId) {
-            // Where everything is settled there is nothing to drop.
-            let count = match open.contains(job.0) {
+            // Where everything is settled there is nothing to drop; that its user says so is heard of a few jobs at a time.
+            let count = match open.contains(job.0) || picked.len() <= MOST_SETTLED {
                 true => self.core(move |core| core.drop_unrequested(job)).await?,
                 false => 0,
             };

@@ -47,6 +47,38 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the_rest_of_others_is_needed() {
+    let mut master = Master::start().await;
+    master.record = Some(master.dir.path().join("record"));
+    master.restart_with(|_| ()).await;
+    let mut ann = User::of(&master, "ann", 1).await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let job = ann.disclose(3).await;
+    worker.executes(3, 6).await;
+    for tasks in ["1", "2"] {
+        assert_eq!(ann.request(job, tasks).await.unwrap(), 1);
+    }
+    let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
+    for _ in 0..2 {
+        assert_eq!(
+            ann.changed(&Request::CancelUnrequested { jobs: jobs.clone() }).await.unwrap(),
+            0,
+            "all is executed"
+        );
+    }
+    master.stop().await;
+    let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
+    let steps = scheduler::record::read(&bytes).unwrap().pop().unwrap().steps;
+    let decided = steps.into_iter().filter_map(|step| match step.event {
+        Event::RestDecided { user, dropped } => Some((user, dropped)),
+        _ => None,
+    });
+    let of_ann = |dropped| ("ann".to_owned(), dropped);
+    assert_eq!(decided.collect::<Vec<_>>(), [None, Some(false), Some(true)].map(of_ann));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() {
     let master = Master::start().await;
     let mut ann = User::of(&master, "ann", 1).await;

@@ -27,6 +27,12 @@ pub enum BadPolicy {
         /// What it has.
         has: String,
     },
+    /// A parameter is there twice.
+    #[error("`{parameter}` is said twice")]
+    Twice {
+        /// Which one.
+        parameter: &'static str,
+    },
     /// The value cannot be read, or makes no sense.
     #[error("`{value}` is not a value for `{parameter}`: {wanted}")]
     BadValue {
@@ -48,6 +54,7 @@ pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
     let name = parts.next().unwrap_or_default();
     let row = catalogue().iter().find(|row| row.name.eq_ignore_ascii_case(name));
     let mut policy = *row.ok_or_else(|| BadPolicy::Unknown(name.to_owned()))?;
+    let mut said: Vec<&str> = Vec::new();
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let Some(parameter) = policy.parameters.iter().find(|parameter| parameter.name == key) else {
@@ -56,6 +63,10 @@ pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
             return Err(BadPolicy::NoSuchParameter { policy: policy.name, parameter: key.to_owned(), has });
         };
         let name = parameter.name;
+        if said.contains(&name) {
+            return Err(BadPolicy::Twice { parameter: name });
+        }
+        said.push(name);
         policy.set(name, value).map_err(|wanted| BadPolicy::BadValue {
             parameter: name,
             value: value.to_owned(),

@@ -137,6 +137,7 @@ fn names_take_the_parameters_of_their_row_and_no_others() {
     });
     assert!(matches!(parse("EXCL"), Err(BadPolicy::Unknown(_))));
     assert!(matches!(parse("FCFS:wait=60"), Err(BadPolicy::NoSuchParameter { .. })));
+    assert!(matches!(parse("PRI-CR-WAIT:wait=60:wait=90"), Err(BadPolicy::Twice { parameter: "wait" })));
     for wrong in ["PRI-CR-WAIT:wait", "PRI-CR-WAIT:wait=-1", "PRI-CR-WAIT:wait=NaN", "EXCL-PRED-TO:chain=perhaps"] {
         assert!(matches!(parse(wrong), Err(BadPolicy::BadValue { .. })), "{wrong}");
     }
