@@ -234,7 +234,10 @@ impl Scheduler {
         if !live.iter().any(begins) {
             gang.begun = None;
         }
-        if all && !live.is_empty() && live.iter().all(|(.., phase)| !matches!(phase, Phase::Queued | Phase::Staging)) {
+        // What has ended may have failed to become ready: that is known once it is delivered.
+        let ready =
+            |(.., phase): &(HostId, AttemptId, Phase)| !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended);
+        if all && !live.is_empty() && live.iter().all(ready) {
             gang.begun.get_or_insert(self.now);
         }
         if gang.begun.is_some() {

@@ -55,6 +55,22 @@ fn commands_begin_when_the_last_rank_is_ready() {
 }
 
 #[test]
+fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
+    let mut o = Office::of(2);
+    let rules = Rules { policy: "AVG".into(), retries: 1, ..Rules::default() };
+    o.jobs += 1;
+    let job = JobId(o.jobs);
+    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
+    o.send(Event::JobSubmitted { job, bag: Box::new(bag) });
+    let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
+    o.moves(hosts[0], job, Phase::Ended);
+    assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)), []);
+    let effects = o.ends(job, 0, Outcome::NotStarted("its input is not there".into()));
+    assert_eq!((starts(&effects).len(), begun(&effects)), (1, vec![]), "it is tried again first");
+    assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)).len(), 2);
+}
+
+#[test]
 fn a_rank_that_was_told_to_begin_and_did_not_hear_it_is_told_again() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
