@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use common::{HostId, Incarnation, JobId, Span, Time};
+use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
 
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::foresight::Foresight;
@@ -40,10 +40,19 @@ impl Scheduler {
     /// Promised tasks where and when the calendar has them.
     fn place_promised(&mut self, fx: &mut Vec<Effect>) {
         self.clear_for_promised(fx);
-        if self.hosts.index.ready.is_empty() || !self.jobs.lines.waiting.first().is_some_and(|rank| rank.promised()) {
+        let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
+        if nowhere || !self.jobs.lines.waiting.first().is_some_and(|rank| rank.promised()) {
             return;
         }
         for (id, index, host) in self.promised_starts() {
+            let full = |hosts: &Hosts| hosts.table.get(&host).is_none_or(|host| host.free_slots() == 0);
+            if full(&self.hosts) {
+                let Some(other) = self.makes_room_on(host) else { continue };
+                self.give_way(&other, TaskId::new(id, index), fx);
+            }
+            if full(&self.hosts) {
+                continue;
+            }
             let Some(job) = self.jobs.table.get_mut(&id) else { continue };
             let Some(why) = job.take_waiting(index) else { continue };
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)

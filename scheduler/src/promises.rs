@@ -5,7 +5,7 @@
 //! without a promise is not on it: it stands behind everything that is promised, whenever that comes. So no accepted bag
 //! is delayed by a later one, as long as run times and hosts are as expected.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::job::Needs;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
@@ -199,6 +199,21 @@ impl Scheduler {
         (placed == job.waiting()).then_some(last)
     }
 
+    /// When the first waiting task of each of these promised jobs should start; jobs are left out for which no host would do.
+    pub(crate) fn promised_first(&self, ids: &BTreeSet<JobId>, now: Time) -> BTreeMap<JobId, Time> {
+        let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else { return BTreeMap::new() };
+        let reckoner = self.reckoner(reckoning, now);
+        let (mut calendar, mut first) = (reckoner.calendar(&BTreeSet::new()), BTreeMap::new());
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, _, entry| {
+            if ids.contains(&job.rank.job) {
+                first.entry(job.rank.job).or_insert(entry.start);
+            }
+            first.len() < ids.len()
+        });
+        first
+    }
+
     /// Which promised tasks start now, and where. A slot that the calendar has for a task later stays free for it only if
     /// that is the slot's next task; so whatever is left may be used by others.
     pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
@@ -208,7 +223,7 @@ impl Scheduler {
         let line = self.jobs.lines.waiting.iter().take_while(|rank| rank.promised());
         let mut jobs = line.filter_map(|rank| self.jobs.table.get(&rank.job));
         let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
-        if equal && !jobs.any(|job| job.rules.quorum.compares()) {
+        if equal && self.hosts.index.standing.is_bare() && !jobs.any(|job| job.rules.quorum.compares()) {
             return self.fill_windows(self.starts_on_equals());
         }
         // Nobody waits for what should be over already where everything is done in time without.
@@ -226,15 +241,16 @@ impl Scheduler {
         // What may never be needed holds up nobody.
         reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        let (mut starts, mut idle, mut in_time) = (Vec::new(), calendar.idle, true);
+        let (mut starts, mut in_time) = (Vec::new(), true);
+        let mut room = calendar.idle + self.hosts.index.standing.len();
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job.promise.is_none_or(|promise| entry.finish <= promise.deadline);
-            if entry.now {
-                idle -= 1;
+            if entry.now || entry.start <= reckoner.soonest && self.makes_room_on(entry.host).is_some() {
+                room = room.saturating_sub(1);
                 let alone = index.filter(|_| !job.rules.quorum.compares());
                 starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
             }
-            idle > 0
+            room > 0
         });
         (in_time || overdue != Overdue::Late).then_some(starts)
     }
@@ -288,7 +304,9 @@ impl<'a> Reckoner<'a> {
 
     /// When a live attempt should end.
     fn end(&self, host: &Host, attempt: AttemptId, load: &Load) -> Time {
-        let Some(job) = self.scheduler.jobs.table.get(&attempt.task.job) else { return self.soonest };
+        let job = self.scheduler.jobs.table.get(&attempt.task.job);
+        // What nobody has requested makes room.
+        let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else { return self.soonest };
         let (rate, start_cost) = (self.rate(host), self.scheduler.settings.start_cost);
         let estimate = job.estimate(attempt.task.index);
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
@@ -308,7 +326,9 @@ impl<'a> Reckoner<'a> {
         let known = reserved.or_else(given);
         let measured = || job.task_work_s().map(Span::from_secs_f64).filter(|work| *work > done);
         let work = known.or_else(measured).unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
-        let end = if self.reckoning.inflated {
+        // When it was assigned is not known any more after a restart; how long it has run is.
+        let older = load.phase.executing() && load.noted.is_some_and(|noted| noted - load.ran < load.assigned);
+        let end = if self.reckoning.inflated || older {
             self.now + duration(Span(work.0.saturating_sub(done.0)), Span::ZERO, rate)
         } else {
             load.assigned + duration(work, start_cost, rate)
@@ -322,7 +342,7 @@ impl<'a> Reckoner<'a> {
         for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
             let (rate, lent) = (self.rate(host), host.loan(self.now));
             let alike = Slots { host: host.id, offers: host.offers, rate, lent };
-            let live = host.books.iter().filter(|(attempt, _)| !without.contains(attempt));
+            let live = host.books.iter().filter(|(attempt, load)| !load.frozen && !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
             ends.sort_unstable();
             let slots = host.usable_slots().saturating_sub(host.reserved) as usize;

@@ -49,7 +49,7 @@ struct Claim {
 
 /// An attempt that can make room, with what there is to choose among such.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+pub(crate) struct Candidate {
     host: HostId,
     attempt: AttemptId,
     turn: Turn,
@@ -245,8 +245,18 @@ impl Scheduler {
         started(&self.jobs) != before
     }
 
+    /// Who on this host makes room for what was promised, of what nobody has requested: who has the least to lose.
+    pub(crate) fn makes_room_on(&self, host: HostId) -> Option<Candidate> {
+        if self.hosts.index.standing.is_bare() {
+            return None;
+        }
+        let standing = |attempt: &AttemptId| self.hosts.index.standing.host(*attempt).is_some();
+        let held = self.hosts.table.get(&host)?.books.attempts().filter(standing);
+        held.filter_map(|attempt| Some(self.found(attempt)?.2)).max_by_key(Candidate::order)
+    }
+
     /// One attempt goes: it stands still if its host can hold it, or else ends.
-    fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
+    pub(crate) fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
         let Candidate { host, attempt, left, loss, .. } = *chosen;
         let TaskId { job: id, index } = attempt.task;
         if self.try_freeze(host, attempt, by, fx) {

@@ -135,6 +135,11 @@ impl Standing {
         self.places.get(&attempt).map(|place| place.host)
     }
 
+    /// How many attempts are counted here.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether no attempt is counted here.
     pub(crate) fn is_bare(&self) -> bool {
         self.places.is_empty()

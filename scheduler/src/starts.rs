@@ -154,10 +154,23 @@ impl Scheduler {
     /// The same for those of several jobs that wait. Far back in the line it is told from those ahead how long it takes.
     pub fn predict_starts(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Starting> {
         let waits = |id: &&JobId| self.jobs.table.get(id).is_some_and(|job| job.attempts == 0 && !job.settled());
-        let (together, alone): (Vec<JobId>, Vec<JobId>) =
+        let (together, others): (Vec<JobId>, Vec<JobId>) =
             ids.iter().filter(waits).partition(|id| self.jobs.table.get(id).is_some_and(|job| job.gang.is_some()));
+        let promised = |id: &JobId| self.jobs.table.get(id).is_some_and(|job| job.promise.is_some());
+        let (promised, alone): (Vec<JobId>, Vec<JobId>) = others.into_iter().partition(promised);
         let waits = self.waits_alone(&alone, now).into_iter().chain(self.waits_together(&together, now));
-        waits.map(|(id, left_s)| (id, starting(now, left_s))).collect()
+        waits.chain(self.waits_promised(promised, now)).map(|(id, left_s)| (id, starting(now, left_s))).collect()
+    }
+
+    /// The same for promised jobs: as the calendar has them.
+    fn waits_promised(&self, ids: Vec<JobId>, now: Time) -> Vec<(JobId, [f64; 3])> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        let (low, high) = crate::predict::spread(&[]);
+        let spread = |at: Time| [low, 1.0, high].map(|factor| factor * at.since(now).secs());
+        let first = self.promised_first(&ids.into_iter().collect(), now);
+        first.into_iter().map(|(id, at)| (id, spread(at))).collect()
     }
 
     /// In how many seconds each of these jobs of one host each should start, between the ends of its interval.

@@ -33,8 +33,6 @@ Examples:
     deskgrid submit --deadline 2h --estimates times.txt --each-line files.txt --input '%{ITEM}:in' -- convert in
   The same with limits that past runs of ./simulate teach, for run times that are a matter of chance:
     deskgrid submit --deadline 2h --timeout auto --array 1-100 -- ./simulate %{TASK_ID}
-  A bag whose tasks are known to take very different times, one for each file:
-    deskgrid submit --deadline 2h --estimates times.txt --each-line files.txt --input '%{ITEM}:in' -- convert in
   Fifty experiments of which perhaps only the first are needed (see `deskgrid request`):
     deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
   One run on several hosts at once, on as many as should end it the soonest; ask first what that would be:

@@ -61,8 +61,10 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         }
         Ok(Taken { job: Some(job), document, forecast, promise, limits, width }) => {
             let again = if document.again { " (it was submitted before)" } else { "" };
-            let finish = forecast
-                .map_or_else(String::new, |f| format!("; to be finished {}", when::relative(f.finish, when::now())));
+            // Of what is promised the promise counts.
+            let finish = promise.as_ref().map(|view| view.finish).or(forecast.map(|forecast| forecast.finish));
+            let finish =
+                finish.map_or_else(String::new, |at| format!("; to be finished {}", when::relative(at, when::now())));
             let promised = promise.as_ref().map_or_else(String::new, promised);
             let more = more(limits.as_ref(), width.as_deref());
             let tasks = if width.is_some() { "several ranks".to_owned() } else { counted(tasks) };

@@ -206,10 +206,13 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
         causes.push(format!("{} failed for good", counted(failed, "task has", "tasks have")));
     }
     if overdue > 0 {
-        causes.push(format!("{} run for longer than was estimated", counted(overdue, "attempt", "attempts")));
+        causes.push(format!("{} for longer than was estimated", counted(overdue, "attempt runs", "attempts run")));
     }
     if again > 0 {
-        causes.push(format!("{} wait again after an attempt that did not succeed", counted(again, "task", "tasks")));
+        causes.push(format!(
+            "{} again after an attempt that did not succeed",
+            counted(again, "task waits", "tasks wait")
+        ));
     }
     let because = if causes.is_empty() { String::new() } else { format!(": {}", causes.join("; ")) };
     match expected {
@@ -254,7 +257,10 @@ mod tests {
         let stands = |expected, overdue, now| standing(&keeping(expected, overdue), 0, at(now));
         assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
         let (state, why) = stands(Some(130), 1, 50);
-        assert!(state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt run"), "{why}");
+        assert!(
+            state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt runs for longer"),
+            "{why}"
+        );
         assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
         let (state, why) = stands(Some(130), 0, 101);
         assert!(state == PromiseState::Broken && why.contains("2 tasks are not done"), "{why}");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Outcome, Phase};
+use common::attempt::{Held, Outcome, Phase};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
 use proptest::prelude::*;
@@ -407,6 +407,67 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
         assert_eq!(begun, [1, 1, 2], "each task at once with all of its attempts");
         assert_eq!(finish_s(&world, &one), 30.0, "the second one's other result and both of the third's come before");
     }
+}
+
+#[test]
+fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first() {
+    for (speeds, frozen) in [([1.0, 1.0], 0), ([1.0, 2.0], 1)] {
+        let mut world = world();
+        let disclosed = world.job(4).policy("FCFSxNEED").disclosed().submit();
+        let hosts: Vec<HostId> =
+            (1..).zip(speeds).map(|(id, speed)| world.host(id).speed(speed).holds_frozen(frozen).joins()).collect();
+        for host in &hosts {
+            world.moves(*host, Phase::Running);
+        }
+        world.pass(s(20));
+        let (bag, effects) = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(11).asks();
+        assert!(offered(&effects).is_some(), "{effects:?}");
+        assert_eq!(starts(&effects).iter().filter(|(_, attempt, _)| attempt.task.job == bag).count(), 2);
+        let ordinary = world.job(1).policy("FCFS").submit();
+        assert_eq!(
+            world.scheduler.job_counts(ordinary).map(|counts| counts.waiting),
+            Some(1),
+            "nothing is left for it"
+        );
+        let why = world.scheduler.explain(disclosed).expect("it is there").tasks;
+        assert!(why.iter().any(|(why, _)| why.contains(&format!("made room for task {bag}."))), "{why:?}");
+        world.work_off();
+        assert_eq!(world.job_state(bag), common::view::JobState::Finished);
+    }
+}
+
+#[test]
+fn what_runs_is_as_old_after_a_restart_as_before() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    world.job(1).policy("CALENDAR").estimates(&[100]).deadline(1_000).submit();
+    let attempt = world.attempt_on(host);
+    world.now = world.now + s(60);
+    world.restart();
+    let held = Held { attempt, phase: Phase::Running, ran: s(60), frozen_for: Span::ZERO, progress: None };
+    world.send(Event::HostJoined {
+        host,
+        slots: 1,
+        speed: common::Speed::REFERENCE,
+        status: common::host::OwnerState::Away.into(),
+        held: vec![held],
+    });
+    let bag = world.job(1).policy("CALENDAR").estimates(&[5]).deadline(500).bag();
+    let offer = world.scheduler.offer(&bag, world.now).expect("it is let in").expect("it has a deadline");
+    assert_eq!(offer.finish.since(world.now), s(45));
+}
+
+#[test]
+fn a_promised_job_should_start_where_the_calendar_has_it() {
+    let mut world = world();
+    let host = world.host(1).joins();
+    world.job(1).policy("CALENDAR").estimates(&[100]).deadline(1_000).submit();
+    let second = world.job(1).policy("CALENDAR").estimates(&[40]).deadline(1_000).submit();
+    let third = world.job(1).policy("CALENDAR").estimates(&[7]).deadline(1_000).submit();
+    world.moves(host, Phase::Running);
+    let starts = world.scheduler.predict_starts(&[second, third], world.now);
+    let at = |job| starts[&job].start.since(world.now);
+    assert_eq!((at(second), at(third)), (s(100), s(140)));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
     // Longer than was expected even of such estimates: from then on it is expected to take as long as the other one.
     let beyond = |info: &Value| {
         let later = info["predicted_finish"].as_str()? > info["promised_finish"].as_str()?;
-        (later && info["promise_why"].as_str()?.contains("1 attempt run for longer than was estimated")).then_some(())
+        (later && info["promise_why"].as_str()?.contains("1 attempt runs for longer than was estimated")).then_some(())
     };
     grid.until("it runs beyond its estimate", &["job", "info", &long], beyond);
 
