@@ -232,8 +232,7 @@ impl Scheduler {
         self.fill_windows(starts)
     }
 
-    /// What starts now if attempts that are overdue end so; nothing is said where somebody is too late then, unless that is
-    /// only because they run on.
+    /// What starts now if attempts that are overdue end so; none where somebody would be too late if they never ended.
     fn starts_if(&self, reckoning: Reckoning, overdue: Overdue) -> Option<Vec<(JobId, u32, HostId)>> {
         let mut reckoner = Reckoner { overdue, ..self.reckoner(reckoning, self.now) };
         // Between a slot that is free and one that should be, the former.
@@ -387,7 +386,7 @@ impl<'a> Reckoner<'a> {
                 }
             }
             let spares = if self.spares { job.spares() } else { Vec::new() };
-            let second = job.opinions_due().map(|index| self.work(job, source, index));
+            let second = job.opinions_due().into_iter().map(|index| self.work(job, source, index));
             for work in second.chain(spares) {
                 let Some(entry) = calendar.stack(work, scheduler.settings.start_cost, job.rules.needs) else { break };
                 if !each(job, None, entry) {

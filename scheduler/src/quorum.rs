@@ -55,14 +55,16 @@ impl Job {
     }
 
     /// Tasks for each further attempt that they should want beside those that live and the next one of those that wait.
-    pub(crate) fn opinions_due(&self) -> impl Iterator<Item = u32> + '_ {
-        let most = if self.rules.quorum.compares() { self.rules.quorum.size as usize } else { 1 };
-        let begun = self.records.iter().filter(move |_| most > 1).map(|(index, record)| {
+    pub(crate) fn opinions_due(&self) -> Vec<u32> {
+        if !self.rules.quorum.compares() {
+            return Vec::new();
+        }
+        let begun = self.records.iter().map(|(index, record)| {
             let next = usize::from(self.requeued.contains(index));
             (index, Self::results_missing(record).saturating_sub(next))
         });
-        let fresh = self.fresh.iter().filter(move |_| most > 1).map(move |index| (index, most - 1));
-        begun.chain(fresh).flat_map(|(index, times)| std::iter::repeat_n(index, times))
+        let fresh = self.fresh.iter().map(|index| (index, self.rules.quorum.size as usize - 1));
+        begun.chain(fresh).flat_map(|(index, times)| std::iter::repeat_n(index, times)).collect()
     }
 
     /// Tasks of which a result is being compared.
