@@ -28,8 +28,9 @@ const LEARNED_QUANTILE: f64 = 0.8;
 /// What is longer than anything that was ever seen of a source is taken for a part longer than that at most: for this one by
 /// the number of tasks that were seen, since a longer one becomes less likely with each of them.
 const BEYOND_LONGEST: f64 = 64.0;
-/// What exceeds every ratio that was seen is expected to take so much of its time so far in addition.
-const OVERDUE: f64 = 1.0;
+/// What exceeds every ratio that was seen is expected to go on for as long as it has exceeded what was expected, and for this
+/// part of its time so far at least.
+const OVERDUE: f64 = 0.1;
 
 /// Who estimates, and of what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -134,7 +135,8 @@ impl Source {
         }
         let so_far = estimate.map_or(0.0, |estimate| ratio(elapsed, estimate)) as f32;
         let longer = &self.ratios[self.ratios.partition_point(|ratio| *ratio <= so_far)..];
-        let overdue = Span::from_secs_f64(elapsed.secs() * (1.0 + OVERDUE));
+        let beyond_s = (elapsed.secs() - corrected.secs()).max(elapsed.secs() * OVERDUE);
+        let overdue = Span::from_secs_f64(elapsed.secs() + beyond_s);
         let median = quantile(longer, 0.5).zip(estimate);
         Some(median.map_or(overdue, |(ratio, estimate)| Span::from_secs_f64(estimate.secs() * ratio).max(elapsed)))
     }
@@ -227,7 +229,7 @@ mod tests {
         let source = known(&[[0.5; 20], [2.0; 20], [3.0; 20]].concat());
         let found = |elapsed| source.given(Some(s(100.0)), s(elapsed)).expect("it was estimated").secs();
         assert!((found(250.0) - 300.0).abs() < 1e-3);
-        assert!((found(400.0) - 800.0).abs() < 1e-3);
+        assert!((found(400.0) - (800.0 - found(1.0))).abs() < 1e-3);
         assert!(found(1.0) <= 200.0);
     }
 
