@@ -22,7 +22,10 @@ fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_onc
     grid.worker("h1").slots(1).start();
     let script = format!("test %{{TASK_ID}} = 1 || {{ {}; }}; echo %{{TASK_ID}}", wait_for(&grid, "gate"));
     let job = grid.submit(["--disclose", "--array", "1-3", "--", "sh", "-c", &script]);
-    let waiting = grid.background(["request", &job, "--wait"]);
+    let waiting = grid.background(["request", &format!("{job}.1-3"), "--wait"]);
+    // From then on it waits: before, a master that goes takes the question with it.
+    let last = ["task", "info", &format!("{job}.3")];
+    grid.until("it is requested", &last, |task| (task["requested"] == true).then_some(()));
     grid.until("the first is there", &["job", "info", &job], |job| (job["tasks"]["finished"] == 1).then_some(()));
     grid.kill_master();
     grid.start_master();
