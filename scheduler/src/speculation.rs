@@ -260,10 +260,9 @@ impl Scheduler {
 
     /// The user of this job went on with its next task, or dropped the rest.
     fn decided(&mut self, id: JobId, dropped: bool) {
-        let Some(user) = self.jobs.user(id) else { return };
-        let Some(speculator) = self.jobs.speculators.get_mut(&user) else { return };
-        speculator.decide(dropped);
-        self.expect_of(&user, usize::MAX);
+        if let Some(user) = self.jobs.user(id) {
+            self.on_rest_decided(&user, Some(dropped));
+        }
     }
 
     /// A user asked for a task of a job that is over, or dropped the rest of it.

@@ -46,11 +46,15 @@ const LONGEST_S: f64 = 1e9;
 fn estimate(said: &Value, item: usize) -> Result<Span, BuildError> {
     let read = match said {
         Value::Number(s) => s.as_f64().filter(|s| (0.0..=LONGEST_S).contains(s)).map(Span::from_secs_f64),
-        Value::String(text) => text.parse::<Dur>().ok().map(Dur::span),
+        Value::String(text) => duration(text),
         _ => None,
     };
     let bad = || BuildError::Estimate { place: format!("item {item}"), given: said.to_string() };
     read.filter(|estimate| *estimate > Span::ZERO).ok_or_else(bad)
+}
+
+fn duration(text: &str) -> Option<Span> {
+    text.parse::<Dur>().ok().map(Dur::span)
 }
 
 /// One estimate per line; empty lines are skipped.
@@ -59,7 +63,7 @@ pub(super) fn estimates(path: &Path) -> Result<Vec<Span>, BuildError> {
     let lines = (1..).zip(bytes.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
     let one = |(number, line): (usize, &[u8])| {
         let text = String::from_utf8_lossy(line.trim_ascii()).into_owned();
-        let read = text.parse::<Dur>().ok().map(Dur::span).filter(|estimate| *estimate > Span::ZERO);
+        let read = duration(&text).filter(|estimate| *estimate > Span::ZERO);
         let place = || format!("line {number} of {}", path.display());
         read.ok_or_else(|| BuildError::Estimate { place: place(), given: text })
     };
