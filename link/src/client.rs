@@ -49,7 +49,7 @@ impl Client {
         let connection = connect(identity, Purpose::Client).await?;
         let (role, user) = (identity.link.role, identity.link.name.clone());
         let mut client = Self { connection, role, user, version: 0 };
-        match client.ask(&Request::Hello(Versions::of_clients())).await?.pop() {
+        match client.ask(&Request::Hello(Versions::ours())).await?.pop() {
             Some(Reply::Welcome { version, role, user, .. }) => {
                 (client.version, client.role, client.user) = (version, role, user);
             }

@@ -124,7 +124,7 @@ impl Master {
     }
 
     async fn token(&self, role: Role, uses: u32) -> JoinToken {
-        let request = Request::TokenCreate { role, ttl: Span::from_secs(60), uses, name: "t".into() };
+        let request = Request::TokenCreate { role, ttl: Span::from_secs(60), uses, name: "t".into(), approval: false };
         match self.admin().await.ask(&request).await.unwrap().remove(0) {
             Reply::Token(token, _) => token,
             other => panic!("{other:?}"),
@@ -235,7 +235,7 @@ fn noops(count: u32) -> JobSpec {
 
 fn submission(id: u128, spec: &JobSpec) -> Request {
     let id = RequestId(uuid::Uuid::from_u128(id));
-    Request::Submit { id, spec: Submission::Inline(Box::new(spec.clone())), dry_run: false }
+    Request::Submit { id, spec: spec.clone().into(), disclosed: false, dry_run: false }
 }
 
 async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, bool), LinkError> {
@@ -335,7 +335,13 @@ async fn each_role_gets_only_what_is_its_own() {
     let ann = Client::connect(&ann).await.unwrap();
     for forbidden in [
         Request::TokenList,
-        Request::TokenCreate { role: Role::Admin, ttl: Span::from_secs(9), uses: 1, name: String::new() },
+        Request::TokenCreate {
+            role: Role::Admin,
+            ttl: Span::from_secs(9),
+            uses: 1,
+            name: String::new(),
+            approval: false,
+        },
         Request::Drain { host: "pc".into() },
     ] {
         assert_eq!(code(&ann.ask(&forbidden).await.err().unwrap()), RefusalCode::NotAuthorised, "{forbidden:?}");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Effect, Event, Settings};
 
 /// What a recording begins with.
-pub const MAGIC: &[u8; 18] = b"deskgrid record 4\n";
+pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
 
 /// An entry as it is read. What is written is [`Written`], which has the same bytes.
 #[derive(Debug, Deserialize)]

@@ -9,7 +9,7 @@ use common::attempt::Held;
 use common::checkpoint::Saving;
 use common::host::{HostFacts, Status};
 use common::wire::Versions;
-use common::wire::worker::{Delivery, HOLDS_SINCE, ToMaster, ToWorker};
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 
 use crate::machine::Machine;
@@ -82,8 +82,6 @@ pub struct Engine {
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
     connected: bool,
-    /// What the master speaks; 0 before it has said so.
-    version: u16,
     actions: Vec<Action>,
 }
 
@@ -99,7 +97,7 @@ impl Engine {
     ) -> Self {
         let machine = Machine::new(slots, grace, patience, ended);
         let (saved, backlog, actions) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { machine, laws, saved, backlog, connected: false, version: 0, actions }
+        Self { machine, laws, saved, backlog, connected: false, actions }
     }
 
     /// The machine, to be looked at.
@@ -169,8 +167,7 @@ impl Engine {
 
     fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<Output>) {
         let event = match message {
-            ToWorker::Welcome { abandon, version, .. } => {
-                self.version = version;
+            ToWorker::Welcome { abandon, .. } => {
                 self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
                 self.read_backlog(out);
                 Event::Abandon(abandon)
@@ -239,9 +236,7 @@ impl Engine {
                     out.push(Output::Say(ToMaster::Returned { attempts, why: why.to_owned() }));
                 }
                 Action::Spent(spent) => {
-                    if self.version >= HOLDS_SINCE {
-                        out.push(Output::Say(ToMaster::Spent(spent)));
-                    }
+                    out.push(Output::Say(ToMaster::Spent(spent)));
                 }
                 Action::Report(held) => out.push(Output::Say(ToMaster::Phases(held))),
                 Action::Owner(owner) => out.push(Output::Say(ToMaster::Owner(owner))),

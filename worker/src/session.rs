@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::wire::RefusalCode;
 use common::wire::stream::Open;
-use common::wire::worker::{Delivery, INSTANCE_SINCE, ToMaster, ToWorker};
+use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span};
 use link::{Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity, Way};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -183,11 +183,9 @@ async fn converse<T: From<Session> + Send + 'static>(
     let welcome =
         welcome.await.map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
     let heartbeat = match &welcome {
-        ToWorker::Welcome { host, name, heartbeat, version, .. } => {
+        ToWorker::Welcome { host, name, heartbeat, .. } => {
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
-            if *version >= INSTANCE_SINCE {
-                control.tx.send(&ToMaster::Instance(papers.run)).await?;
-            }
+            control.tx.send(&ToMaster::Instance(papers.run)).await?;
             *heartbeat
         }
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as threads};
 use std::time::Duration;
 
 use common::host::{HostFacts, Status};
-use common::wire::worker::{LENDS_SINCE, RECORDS_SINCE, ToMaster, ToWorker};
+use common::wire::worker::{ToMaster, ToWorker};
 use common::{AttemptId, Completion, Span, Time};
 use link::Identity;
 use link::identity::LinkInfo;
@@ -468,11 +468,9 @@ impl Shell {
     }
 
     fn on_message(&mut self, message: ToWorker, outputs: &mut Vec<Output>) {
-        if matches!(&message, ToWorker::Welcome { version, .. } if *version >= LENDS_SINCE) {
-            self.lent = Lent::Untold;
-        }
         match &message {
-            ToWorker::Welcome { version, .. } if *version >= RECORDS_SINCE => {
+            ToWorker::Welcome { .. } => {
+                self.lent = Lent::Untold;
                 self.awaited = Awaited::Nothing;
                 self.book.ask(&self.tell);
             }

@@ -18,10 +18,7 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
     match command {
         TokenCommand::Create { role, ttl, uses, name, approve } => {
             let ttl = ttl.span();
-            let request = match approve {
-                false => Request::TokenCreate { role, ttl, uses, name },
-                true => Request::TokenForApproval { role, ttl, uses, name },
-            };
+            let request = Request::TokenCreate { role, ttl, uses, name, approval: approve };
             create(context, &session, &request).await?;
         }
         TokenCommand::List => list(context, &session, &Request::TokenList).await?,

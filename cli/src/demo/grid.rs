@@ -198,7 +198,7 @@ impl Process {
 
 async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
     let ttl = Span::from_secs(600);
-    let request = Request::TokenCreate { role: Role::Worker, ttl, uses, name: "demo".to_owned() };
+    let request = Request::TokenCreate { role: Role::Worker, ttl, uses, name: "demo".to_owned(), approval: false };
     match session.one(&request).await? {
         Reply::Token(token, _) => Ok(token),
         other => Err(link::client::unexpected(Some(&other)).into()),

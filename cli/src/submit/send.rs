@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use common::content::{BlobHash, BlobRef};
-use common::wire::client::{ASKS_SINCE, Reply, Request, Submission};
+use common::wire::client::{Reply, Request, Submission};
 use common::{Asked, JobSpec, RequestId};
 use link::Client;
 use link::client::unexpected;
@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::Plan;
 use crate::failure::{Exit, Failure};
-use crate::output::when;
 use crate::parallel;
 
 /// The longest spec that travels inside the request, in bytes.
@@ -28,10 +27,7 @@ pub(crate) use common::wire::client::Reply as Answer;
 pub(crate) async fn send(client: &Client, plan: &Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
     let spec = if dry_run { plan.spec_without_files() } else { with_files(client, plan).await? };
     let spec = submission(client, spec, plan.asked()).await?;
-    let request = match plan.disclosed {
-        true => Request::Disclose { id, spec, dry_run },
-        false => Request::Submit { id, spec, dry_run },
-    };
+    let request = Request::Submit { id, spec, disclosed: plan.disclosed, dry_run };
     match client.ask(&request).await?.pop() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),
@@ -49,28 +45,10 @@ async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
     Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
 }
 
-async fn submission(client: &Client, mut spec: JobSpec, asked: &Asked) -> Result<Submission, Failure> {
-    if asked.is_nothing() {
-        return Ok(match content(client, &spec).await? {
-            Some(blob) => Submission::Blob(blob),
-            None => Submission::Inline(Box::new(spec)),
-        });
-    }
-    if client.version() >= ASKS_SINCE {
-        return Ok(match content(client, &(&spec, asked)).await? {
-            Some(blob) => Submission::BlobWith(blob),
-            None => Submission::With(Box::new(spec), asked.clone()),
-        });
-    }
-    if !asked.estimates.is_empty() {
-        let what = "this master takes no estimate for each task";
-        return Err(Failure::new(Exit::Error, "version", what, "upgrade it, or give one for all of them: --estimate"));
-    }
-    // A master of before counts from when the job comes.
-    spec.rules.deadline = asked.deadline.map(|date| date.since(when::now()));
-    Ok(match content(client, &spec).await? {
+async fn submission(client: &Client, spec: JobSpec, asked: &Asked) -> Result<Submission, Failure> {
+    Ok(match content(client, &(&spec, asked)).await? {
         Some(blob) => Submission::Blob(blob),
-        None => Submission::Inline(Box::new(spec)),
+        None => Submission::Inline(Box::new(spec), asked.clone()),
     })
 }
 

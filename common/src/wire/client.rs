@@ -25,8 +25,10 @@ pub enum Request {
     Submit {
         /// Chosen by the client, kept over its repeats.
         id: RequestId,
-        /// What to do.
+        /// What to do; of a disclosed job the likeliest first.
         spec: Submission,
+        /// Nobody waits for the tasks until they are requested.
+        disclosed: bool,
         /// Only say what would happen.
         dry_run: bool,
     },
@@ -134,6 +136,8 @@ pub enum Request {
         uses: u32,
         /// For lists and logs.
         name: String,
+        /// Whether who joins with it waits until an admin approves.
+        approval: bool,
     },
     /// Answered by [`Reply::Tokens`]. Admins only.
     TokenList,
@@ -151,17 +155,6 @@ pub enum Request {
         since: Time,
         /// Until then.
         until: Time,
-    },
-    /// As `TokenCreate`; who joins with the token is let in once an admin has approved.
-    TokenForApproval {
-        /// What its holder becomes.
-        role: Role,
-        /// For how long it works.
-        ttl: Span,
-        /// How often it works.
-        uses: u32,
-        /// For lists and logs.
-        name: String,
     },
     /// Who has joined. Answered by [`Reply::Identities`]. Admins only.
     Identities {
@@ -199,15 +192,6 @@ pub enum Request {
         /// Only those of this user.
         user: Option<String>,
     },
-    /// As `Submit`, but nobody waits for the tasks until they are requested.
-    Disclose {
-        /// Chosen by the client, kept over its repeats.
-        id: RequestId,
-        /// What may be needed, the likeliest first.
-        spec: Submission,
-        /// Only say what would happen.
-        dry_run: bool,
-    },
     /// Somebody waits for tasks that were only disclosed. Answered by [`Reply::Changed`].
     RequestTasks {
         /// Of which job.
@@ -236,21 +220,20 @@ pub enum Request {
     Accuracy,
 }
 
-/// A job's spec: in the request where it is short, else as content that was put before.
+/// A job's spec with what is asked beside it: in the request where it is short, else as content that was put before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Submission {
-    /// There.
-    Inline(Box<JobSpec>),
-    /// Content that is the spec as postcard.
+    /// Both, in the request.
+    Inline(Box<JobSpec>, Asked),
+    /// Content that is the pair of both as postcard.
     Blob(BlobRef),
-    /// There, with what is asked and said beside it. Since [`ASKS_SINCE`].
-    With(Box<JobSpec>, Asked),
-    /// Content that is both as postcard. Since [`ASKS_SINCE`].
-    BlobWith(BlobRef),
 }
 
-/// The version from which on masters take deadlines that are dates, and an estimate for each task.
-pub const ASKS_SINCE: u16 = 5;
+impl From<JobSpec> for Submission {
+    fn from(spec: JobSpec) -> Self {
+        Self::Inline(Box::new(spec), Asked::default())
+    }
+}
 
 /// What the master answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -18,13 +18,10 @@ pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
 /// A client or admin with its certificate.
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
 
-/// The version of the messages that this program speaks. Raised with every change to a message.
-pub const WIRE_VERSION: u16 = 5;
+/// The version of the messages that this program speaks. Raised with every change to a message after a release.
+pub const WIRE_VERSION: u16 = 1;
 /// The oldest version that it still understands.
-pub const OLDEST_WIRE_VERSION: u16 = 3;
-
-/// The oldest version of clients that it still understands: jobs and tasks tell more of themselves since then.
-pub const OLDEST_CLIENT_VERSION: u16 = 4;
+pub const OLDEST_WIRE_VERSION: u16 = 1;
 
 /// The versions that one end understands, and what it calls itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,11 +39,6 @@ impl Versions {
     pub fn ours() -> Self {
         let program = env!("CARGO_PKG_VERSION").to_owned();
         Self { min: OLDEST_WIRE_VERSION, max: WIRE_VERSION, program }
-    }
-
-    /// Those of this program between a client and a master.
-    pub fn of_clients() -> Self {
-        Self { min: OLDEST_CLIENT_VERSION, ..Self::ours() }
     }
 
     /// The newest version that both ends understand.

@@ -13,17 +13,6 @@ use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
 
-/// The version since which workers say how their hosts were available.
-pub const RECORDS_SINCE: u16 = 2;
-/// The version since which workers say which run of theirs is speaking.
-pub const INSTANCE_SINCE: u16 = 3;
-/// The version since which workers hold attempts back until all of a job can start.
-pub const TOGETHER_SINCE: u16 = 4;
-/// The version since which workers freeze attempts for others, save states before they end them, and say what attempts took
-/// that they gave back.
-pub const HOLDS_SINCE: u16 = 4;
-/// The version since which workers say for how long their owners' hours lend the host.
-pub const LENDS_SINCE: u16 = 4;
 /// The most stretches in a message.
 pub const MAX_STRETCHES: usize = 1_000;
 
@@ -73,8 +62,7 @@ pub enum ToMaster {
     },
     /// It shuts down in order: nothing runs here any more.
     Leaving,
-    /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`]; from version
-    /// [`RECORDS_SINCE`] on.
+    /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`].
     Recorded {
         /// The worker's number for the last of them. Numbers rise; what was said before may be said again.
         last: u64,
@@ -82,13 +70,12 @@ pub enum ToMaster {
         stretches: Vec<Stretch>,
     },
     /// Which run of the worker this is: a number that it drew when it was started. One that comes back after another has
-    /// taken its place shows that two workers use one identity. Comes after the welcome; from version
-    /// [`INSTANCE_SINCE`] on.
+    /// taken its place shows that two workers use one identity. Comes after the welcome.
     Instance(Uuid),
-    /// What an attempt took that was given back after it had been started. From version [`HOLDS_SINCE`] on.
+    /// What an attempt took that was given back after it had been started.
     Spent(Spent),
     /// For how long the owner's hours lend the host; none where they name no end. Comes after the welcome, and when that
-    /// end is another one; from version [`LENDS_SINCE`] on.
+    /// end is another one.
     Lent(Option<Loan>),
 }
 
@@ -144,19 +131,18 @@ pub enum ToWorker {
         /// The worker's number.
         last: u64,
     },
-    /// Work that is to be made ready and then to wait for [`ToWorker::Begin`]; from version [`TOGETHER_SINCE`] on.
+    /// Work that is to be made ready and then to wait for [`ToWorker::Begin`].
     AssignTogether(Vec<Assignment>),
     /// What waits for it may start.
     Begin(Vec<AttemptId>),
-    /// Freeze these attempts, whose slots are for others, or let them go on. Only to workers of version [`HOLDS_SINCE`] on.
+    /// Freeze these attempts, whose slots are for others, or let them go on.
     Hold {
         /// Which.
         attempts: Vec<AttemptId>,
         /// Whether they are to stand still.
         frozen: bool,
     },
-    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from there. Only to workers of
-    /// version [`HOLDS_SINCE`] on.
+    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from there.
     Yield {
         /// Which.
         attempts: Vec<AttemptId>,

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use common::job::{CommandSpec, Rules, Work};
 use common::selector::Selector;
 use common::view::JobState;
-use common::wire::client::{Reply, Request, Submission};
+use common::wire::client::{Reply, Request};
 use common::{Content, IdSet, JobId, JobSpec, RequestId, TaskSet};
 use link::{Client, Identity};
 
@@ -61,7 +61,7 @@ async fn submit(client: &Client, tasks: u32, command: &[String]) -> Result<JobId
     spec.check()?;
     // Sent again with the same id after a broken connection, it would give the same job and not a second one.
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: Submission::Inline(Box::new(spec)), dry_run: false };
+    let request = Request::Submit { id, spec: spec.into(), disclosed: false, dry_run: false };
     match client.ask(&request).await?.pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => Ok(job),
         other => Err(format!("not an answer to a submission: {other:?}").into()),

@@ -70,7 +70,7 @@ impl Core {
 
     /// Whose task goes on from its state has it saved first, by a worker that can.
     fn tell_to_stop(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
-        let kept = matches!(why, EndReason::Preempted { kept: true, .. }) && self.holds(host);
+        let kept = matches!(why, EndReason::Preempted { kept: true, .. });
         let mail = self.mail(host);
         if mail.take_back(attempt) {
             return;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use common::attempt::Held;
 use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReason};
 use common::view::{HostState, HostView};
-use common::wire::worker::{Delivery, HOLDS_SINCE, TOGETHER_SINCE, ToWorker};
+use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
 use common::{HostId, Span, Time};
 use scheduler::Event;
@@ -40,8 +40,6 @@ pub(super) struct Host {
     revoked: bool,
     /// Which runs of its worker were there.
     runs: Runs,
-    /// The version that its worker speaks; 0 while it has not said so.
-    version: u16,
 }
 
 /// The runs of a host's worker, as each names itself.
@@ -100,8 +98,8 @@ impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
         let (revoked, runs, owner, party) = (false, Runs::default(), None, None);
-        let (draining, known, finished, lost, version) = (false, now, 0, 0, 0);
-        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs, version }
+        let (draining, known, finished, lost) = (false, now, 0, 0);
+        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs }
     }
 }
 
@@ -142,8 +140,8 @@ impl Core {
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let (slots, speed) = (facts.slots, facts.speed);
-        let frozen = if version >= HOLDS_SINCE { holds_frozen(&facts, self.frozen_per_slot) } else { 0 };
-        let offers = Offers { together: version >= TOGETHER_SINCE, frozen, ..facts.offers() };
+        let frozen = holds_frozen(&facts, self.frozen_per_slot);
+        let offers = Offers { together: true, frozen, ..facts.offers() };
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
@@ -152,7 +150,7 @@ impl Core {
             tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
         }
         host.facts = Some(HostFacts { name: name.clone(), ..facts });
-        (host.heard, host.cpu, host.version) = (Some(now), Some(status.cpu), version);
+        (host.heard, host.cpu) = (Some(now), Some(status.cpu));
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
@@ -164,11 +162,6 @@ impl Core {
         let welcome = ToWorker::Welcome { version, host: id, name, incarnation, heartbeat, abandon };
         self.mail(id).welcome = Some(welcome);
         Ok(())
-    }
-
-    /// Whether the host's worker freezes attempts for others, and saves states before it ends them.
-    pub(super) fn holds(&self, id: HostId) -> bool {
-        self.hosts.get(&id).is_some_and(|host| host.version >= HOLDS_SINCE)
     }
 
     /// A run of a host's worker says which one it is. Gives the answer to one that another has replaced before.

@@ -91,17 +91,7 @@ impl Job {
 
 /// What makes two submissions the same. Nothing in it depends on when it comes.
 fn body(spec: &JobSpec, asked: &Asked, disclosed: bool) -> Result<Vec<u8>, StoreError> {
-    let encoded = |bytes: Result<Vec<u8>, postcard::Error>| bytes.map_err(|e| StoreError::Content(e.to_string()));
-    let mut body = encoded(postcard::to_stdvec(spec))?;
-    if disclosed {
-        // The same job with every task needed is another submission.
-        body.extend(b"disclosed");
-    }
-    if !asked.is_nothing() {
-        body.extend(b"asked");
-        body.extend(encoded(postcard::to_stdvec(asked))?);
-    }
-    Ok(body)
+    postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
 
 /// The refusal of a deadline that was over before the job came.

@@ -16,7 +16,6 @@ use common::wire::client::{Reply, Submission};
 use common::wire::{Refusal, RefusalCode};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
 use link::LinkError;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -200,10 +199,8 @@ impl Asker {
         (disclosed, dry_run): (bool, bool),
     ) -> Result<Reply, NoAnswer> {
         let (spec, asked) = match spec {
-            Submission::Inline(spec) => (*spec, Asked::default()),
-            Submission::With(spec, asked) => (*spec, asked),
-            Submission::Blob(blob) => (self.described(blob).await?, Asked::default()),
-            Submission::BlobWith(blob) => self.described(blob).await?,
+            Submission::Inline(spec, asked) => (*spec, asked),
+            Submission::Blob(blob) => self.described(blob).await?,
         };
         // A long list takes its time to look through: not on the core's.
         let looked = tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked))).await;
@@ -224,7 +221,7 @@ impl Asker {
     }
 
     /// What a client has put here to describe a job.
-    async fn described<T: DeserializeOwned>(&self, blob: BlobRef) -> Result<T, NoAnswer> {
+    async fn described(&self, blob: BlobRef) -> Result<(JobSpec, Asked), NoAnswer> {
         self.fits(blob.size)?;
         let path = self.state.blobs.path_of(&blob.hash);
         let missing =

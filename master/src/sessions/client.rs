@@ -76,10 +76,12 @@ fn name(request: &Request) -> String {
 async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
     match request {
         Request::Hello(versions) => {
-            let version = Versions::of_clients().agree(&versions).map_err(NoAnswer::Refused)?;
+            let version = Versions::ours().agree(&versions).map_err(NoAnswer::Refused)?;
             push(tx, &asker.welcome(version).await?)?;
         }
-        Request::Submit { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (false, dry_run)).await?)?,
+        Request::Submit { id, spec, disclosed, dry_run } => {
+            push(tx, &asker.submit(id, spec, (disclosed, dry_run)).await?)?;
+        }
         Request::Jobs { jobs, states } => send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?,
         Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
@@ -107,11 +109,8 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
         Request::HostOwner { host, owner } => push(tx, &Reply::Hosts(asker.own(host, owner).await?))?,
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
-        Request::TokenCreate { role, ttl, uses, name } => {
-            push(tx, &asker.create_token((role, ttl, uses), name, false).await?)?;
-        }
-        Request::TokenForApproval { role, ttl, uses, name } => {
-            push(tx, &asker.create_token((role, ttl, uses), name, true).await?)?;
+        Request::TokenCreate { role, ttl, uses, name, approval } => {
+            push(tx, &asker.create_token((role, ttl, uses), name, approval).await?)?;
         }
         Request::Identities { names } => {
             for chunk in asker.identities(names).await?.chunks(CHUNK) {
@@ -129,7 +128,6 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
         Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
-        Request::Disclose { id, spec, dry_run } => push(tx, &asker.submit(id, spec, (true, dry_run)).await?)?,
         Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
         Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
         Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await?,

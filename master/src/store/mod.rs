@@ -9,7 +9,6 @@ mod checkpoints;
 mod copies;
 mod foretold;
 mod kept;
-mod layouts;
 mod log;
 mod look;
 mod notes;
@@ -23,8 +22,6 @@ mod schema;
 mod speculation;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod upgrades;
 mod writer;
 #[cfg(test)]
 mod year;

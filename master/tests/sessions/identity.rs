@@ -224,8 +224,13 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
 async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
     let master = Master::start().await;
     let admin = master.admin().await;
-    let request =
-        Request::TokenForApproval { role: Role::Worker, ttl: Span::from_secs(60), uses: 2, name: String::new() };
+    let request = Request::TokenCreate {
+        role: Role::Worker,
+        ttl: Span::from_secs(60),
+        uses: 2,
+        name: String::new(),
+        approval: true,
+    };
     let Reply::Token(token, _) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
     let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
     let waits = turned_away(&pc, Purpose::Worker).await;

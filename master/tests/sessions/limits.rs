@@ -40,7 +40,7 @@ async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
     let client = master.admin().await;
     let large = client.put_bytes(&postcard::to_stdvec(&wordy(5_000)).unwrap()).await.unwrap();
     let id = RequestId(uuid::Uuid::from_u128(9));
-    let request = Request::Submit { id, spec: Submission::Blob(large), dry_run: false };
+    let request = Request::Submit { id, spec: Submission::Blob(large), disclosed: false, dry_run: false };
     let refused = client.ask(&request).await.err().unwrap();
     assert!(code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"), "{refused}");
     let mut taken = 0;

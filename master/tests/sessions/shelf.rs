@@ -19,9 +19,9 @@ impl User {
     pub(super) async fn disclose(&mut self, count: u32) -> JobId {
         self.next += 1;
         let rules = Rules { policy: SPECULATIVE_POLICY.to_owned(), ..Rules::default() };
-        let spec = Submission::Inline(Box::new(JobSpec { rules, ..noops(count) }));
+        let spec = Submission::from(JobSpec { rules, ..noops(count) });
         let id = RequestId(uuid::Uuid::from_u128(self.next));
-        match self.client.ask(&Request::Disclose { id, spec, dry_run: false }).await.unwrap().remove(0) {
+        match self.client.ask(&Request::Submit { id, spec, disclosed: true, dry_run: false }).await.unwrap().remove(0) {
             Reply::Submitted { job: Some(job), .. } => job,
             other => panic!("{other:?}"),
         }

@@ -90,8 +90,8 @@ async fn ask(client: Client, stream: usize) {
         let asked = match stream % 3 {
             0 => {
                 let request = common::RequestId(uuid::Uuid::from_u128(rand::random()));
-                let spec = common::wire::client::Submission::Inline(Box::new(noops(1)));
-                client.ask(&Request::Submit { id: request, spec, dry_run: false }).await
+                let spec = common::wire::client::Submission::from(noops(1));
+                client.ask(&Request::Submit { id: request, spec, disclosed: false, dry_run: false }).await
             }
             1 => client.ask(&Request::Jobs { jobs: Selector::All, states: Vec::new() }).await,
             _ => client.ask(&Request::Cancel { jobs: Selector::All, tasks: None }).await,

@@ -10,7 +10,7 @@ mod herd;
 
 use std::time::{Duration, Instant};
 
-use common::wire::client::{Reply, Request, Submission};
+use common::wire::client::{Reply, Request};
 use common::{IdSet, JobSpec, RequestId, TaskSet};
 use link::{Client, Identity};
 use tests::Grid;
@@ -53,7 +53,7 @@ fn noops(count: u32) -> JobSpec {
 
 async fn submit(client: &Client, spec: &JobSpec) -> common::JobId {
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: Submission::Inline(Box::new(spec.clone())), dry_run: false };
+    let request = Request::Submit { id, spec: spec.clone().into(), disclosed: false, dry_run: false };
     match client.ask(&request).await.expect("the job is taken").pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => job,
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use common::job::{CommandSpec, Rules, Work};
 use common::selector::Selector;
 use common::view::JobState;
-use common::wire::client::{Reply, Request, Submission};
+use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, JobSpec, RequestId, TaskSet};
 use link::{Client, Identity};
 use tests::Grid;
@@ -111,7 +111,7 @@ fn calls(table: &str) -> u64 {
 
 async fn submit(client: &Client, spec: JobSpec) -> JobId {
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: Submission::Inline(Box::new(spec)), dry_run: false };
+    let request = Request::Submit { id, spec: spec.into(), disclosed: false, dry_run: false };
     match client.ask(&request).await.expect("answers").pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => job,
         other => panic!("not submitted: {other:?}"),

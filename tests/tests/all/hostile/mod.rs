@@ -256,8 +256,20 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
     let name = || "user".to_owned();
     let forbidden = [
         Request::TokenList,
-        Request::TokenCreate { role: Role::Admin, ttl: common::Span::from_secs(60), uses: 1, name: name() },
-        Request::TokenForApproval { role: Role::Admin, ttl: common::Span::from_secs(60), uses: 1, name: name() },
+        Request::TokenCreate {
+            role: Role::Admin,
+            ttl: common::Span::from_secs(60),
+            uses: 1,
+            name: name(),
+            approval: false,
+        },
+        Request::TokenCreate {
+            role: Role::Admin,
+            ttl: common::Span::from_secs(60),
+            uses: 1,
+            name: name(),
+            approval: true,
+        },
         Request::TokenRevoke { id: 1 },
         Request::Identities { names: Vec::new() },
         Request::Approve { name: name() },

@@ -48,8 +48,8 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
 });
 variants!(REQUESTS, request_name: Request {
     Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
-    TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, TokenForApproval, Identities, Approve, Revoke,
-    Share, Audit, Estimates, Disclose, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
+    TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
+    Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
 });
 variants!(REPLIES, reply_name: Reply {
     Welcome, Refused, Submitted, Jobs, Tasks, Outputs, Changed, Explained, Hosts, Token, Tokens, Availability,
@@ -337,12 +337,12 @@ fn ranks_spec() -> JobSpec {
 pub(super) fn requests() -> Vec<Request> {
     let (job, tasks) = (JobId(7), Selector::Ids(ids()));
     let id = RequestId(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
-    let submit = |spec, dry_run| Request::Submit { id, spec, dry_run };
+    let submit = |spec, dry_run| Request::Submit { id, spec, disclosed: false, dry_run };
     vec![
         Request::Hello(versions()),
-        submit(Submission::Inline(Box::new(spec())), false),
-        submit(Submission::Inline(Box::new(noop_spec())), true),
-        submit(Submission::Inline(Box::new(ranks_spec())), true),
+        submit(spec().into(), false),
+        submit(noop_spec().into(), true),
+        submit(ranks_spec().into(), true),
         submit(Submission::Blob(blob(10)), false),
         Request::Jobs { jobs: Selector::All, states: JobState::ALL.to_vec() },
         Request::Watch { jobs: Selector::Last, quiet: true, timeout: Some(Span(5_000_000)) },
@@ -360,7 +360,13 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Undecided { job: JobId(7) },
         Request::Judge { attempt: attempt(), agrees: vec![1, 300] },
         Request::HostOwner { host: "office-12".into(), owner: Some("ann".into()) },
-        Request::TokenCreate { role: Role::Client, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
+        Request::TokenCreate {
+            role: Role::Client,
+            ttl: Span(3_600_000_000),
+            uses: 3,
+            name: "lab".into(),
+            approval: false,
+        },
         Request::TokenList,
         Request::TokenRevoke { id: 3 },
         Request::Availability {
@@ -368,19 +374,24 @@ pub(super) fn requests() -> Vec<Request> {
             since: Time(1_700_000_000_000_000),
             until: Time(1_700_000_003_000_000),
         },
-        Request::TokenForApproval { role: Role::Worker, ttl: Span(3_600_000_000), uses: 3, name: "lab".into() },
+        Request::TokenCreate {
+            role: Role::Worker,
+            ttl: Span(3_600_000_000),
+            uses: 3,
+            name: "lab".into(),
+            approval: true,
+        },
         Request::Identities { names: vec!["office-12".into()] },
         Request::Approve { name: "office-12".into() },
         Request::Revoke { name: "office-12".into() },
         Request::Share { jobs: Selector::Ids(ids()), user: "ada".into(), on: true },
         Request::Audit { most: 100 },
         Request::Estimates { user: Some("ada".into()) },
-        Request::Disclose { id: RequestId(uuid::Uuid::from_u128(7)), spec: Submission::Blob(blob(17)), dry_run: true },
+        Request::Submit { id, spec: Submission::Blob(blob(17)), disclosed: true, dry_run: true },
         Request::RequestTasks { job: JobId(7), tasks: Selector::Ids(ids()) },
         Request::CancelUnrequested { jobs: Selector::Last },
         Request::Account { user: Some("ada".into()), jobs: true },
-        submit(Submission::With(Box::new(noop_spec()), asked()), true),
-        submit(Submission::BlobWith(blob(18)), false),
+        submit(Submission::Inline(Box::new(noop_spec()), asked()), true),
     ]
 }
 
