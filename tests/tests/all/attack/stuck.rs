@@ -18,7 +18,7 @@ fn grid(workers: &[&str]) -> Grid {
 /// A bag of twelve short tasks; the first attempts of these hang.
 fn bag(grid: &Grid, stuck: &str) -> String {
     let script = format!(
-        "case \"$DESKGRID_ATTEMPT $DESKGRID_TASK_ID\" in {stuck}) sleep 400;; esac; sleep 0.$((DESKGRID_TASK_ID % 4 + 3))"
+        "case \"$DESKGRID_ATTEMPT_ID $DESKGRID_TASK_ID\" in {stuck}) sleep 400;; esac; sleep 0.$((DESKGRID_TASK_ID % 4 + 3))"
     );
     grid.submit(["--array", "1-12", "--", "sh", "-c", &script])
 }
