@@ -190,8 +190,7 @@ impl<'a> Starter<'a> {
         {
             return end.since(self.now).secs();
         }
-        let end_s =
-            self.completion_s(job, work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
+        let end_s = self.completion_s(job, work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.queue_end = Some((after(end_s), after(TICK_S)));
         end_s

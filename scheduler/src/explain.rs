@@ -138,7 +138,9 @@ impl Scheduler {
             return none.to_owned();
         }
         if job.longest_s().is_none() {
-            return format!("{none}, and none is copied before it is known how long they take (try: submit --estimate)");
+            return format!(
+                "{none}, and none is copied before it is known how long they take (try: submit --estimate)"
+            );
         }
         let left_s = going(job, &self.hosts, self.settings.max_copies, self.now).map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {

@@ -64,8 +64,7 @@ impl Starter<'_> {
         // Whatever starts from now on is overdue no sooner than this.
         let fastest = self.hosts.fastest().map_or(1.0, |speed| speed.factor());
         let mut next_s = due_s(longest_s, fastest);
-        let going: Vec<Going> =
-            going(job, self.hosts, self.settings.max_copies, self.now).collect();
+        let going: Vec<Going> = going(job, self.hosts, self.settings.max_copies, self.now).collect();
         for going in going {
             let Some(why) = going.overdue(job) else {
                 next_s = next_s.min(going.due_s - going.ran_s);

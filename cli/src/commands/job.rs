@@ -196,7 +196,10 @@ fn describe(job: &JobView) -> String {
         ("predicted start", job.starts.map(|starts| start_in_words(&starts, now))),
         ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
         // What was predicted at first is of use beside what came; until then the predicted finish says it better.
-        ("makespan predicted at first", job.predicted_makespan.filter(|_| job.finished.is_some()).map(|s| s.to_string())),
+        (
+            "makespan predicted at first",
+            job.predicted_makespan.filter(|_| job.finished.is_some()).map(|s| s.to_string()),
+        ),
         ("deadline", deadline),
         ("promised finish", promised),
         ("promise", standing),
@@ -359,7 +362,9 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
 /// Why tasks of the job wait or stand still.
 async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>, Failure> {
     match session.one(&Request::Explain { job }).await? {
-        Reply::Explained(view) => Ok(view.waiting.into_iter().map(|(reason, tasks)| format!("{tasks}: {reason}")).collect()),
+        Reply::Explained(view) => {
+            Ok(view.waiting.into_iter().map(|(reason, tasks)| format!("{tasks}: {reason}")).collect())
+        }
         other => Err(unexpected(Some(&other)).into()),
     }
 }

@@ -116,7 +116,10 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
     w.pass(s(60));
     w.send(Event::Tick);
     let [row] = &held_up(&w, job)[..] else { panic!("one reason: {:?}", held_up(&w, job)) };
-    assert!(row.contains("overdue on desk: it has run for ") && row.contains("where the longest of its kind took 2"), "{row}");
+    assert!(
+        row.contains("overdue on desk: it has run for ") && row.contains("where the longest of its kind took 2"),
+        "{row}"
+    );
 }
 
 #[test]
@@ -126,7 +129,9 @@ fn of_a_fleet_that_is_paused_nothing_is_predicted() {
     let running = w.job(1).estimate(s(10)).submit();
     w.moves(host, Phase::Running);
     let waiting = w.job(1).estimate(s(10)).submit();
-    assert!(w.scheduler.predict_finish(running, w.now).is_some() && w.scheduler.predict_start(waiting, w.now).is_some());
+    assert!(
+        w.scheduler.predict_finish(running, w.now).is_some() && w.scheduler.predict_start(waiting, w.now).is_some()
+    );
     let paused = YieldReason::PausedByOwner;
     w.send(Event::OwnerChanged { host, owner: OwnerState::Present(paused) });
     w.moves(host, Phase::Suspended(paused));
