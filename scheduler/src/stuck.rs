@@ -62,7 +62,7 @@ impl Starter<'_> {
         }
         let Some(longest_s) = job.longest_s() else { return };
         // Whatever starts from now on is overdue no sooner than this.
-        let fastest = self.hosts.fastest().map_or(1.0, |speed| speed.factor());
+        let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
         let mut next_s = due_s(longest_s, fastest);
         let going: Vec<Going> = going(job, self.hosts, self.settings.max_copies, self.now).collect();
         for going in going {
