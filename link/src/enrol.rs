@@ -8,7 +8,7 @@ use common::wire::Versions;
 use common::wire::enrol::{Enrol, EnrolReply};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{Caller, Connection, KEEP_ALIVE, Purpose, Way};
+use crate::endpoint::{Caller, Connection, Purpose, Way, patient};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
@@ -61,7 +61,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
 
 async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
     let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(master, &token.ca_key_hash, tls, KEEP_ALIVE)?.connect_patiently().await?;
+    let connection = Caller::new(master, &token.ca_key_hash, tls, patient())?.connect_patiently().await?;
     let mut channel = connection.open_bare().await?;
     channel.tx.send(request).await?;
     channel.tx.finish();
@@ -112,7 +112,7 @@ impl Asker {
     /// As for [`probe`].
     pub async fn probe(&self, way: Way) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
-        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, KEEP_ALIVE)?.connect_by(way).await?;
+        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?.connect_by(way).await?;
         ask(connection).await
     }
 }

@@ -547,7 +547,7 @@ impl Shell {
             }
             // The engine makes these what is said and what is kept.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
-            Action::Return(..) | Action::Spent(_) | Action::Report(_) | Action::Owner(_) => {}
+            Action::Return(..) | Action::Spent(_) | Action::Report(_) | Action::Owner(_) | Action::Closing => {}
         }
     }
 

@@ -444,9 +444,12 @@ impl Core {
         let view = JobView { predicted, starts, promise, limits, width, ..view };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
+        let held_up = why.held_up.iter().map(|row| (row.words(&name(row.host)), row.tasks.to_string()));
+        let waiting = why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string()));
+        let waiting = waiting.chain(held_up).collect();
         Some(ExplainView {
             job: view,
-            waiting: why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
+            waiting,
             hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
             duplicates: Vec::new(),
         })

@@ -23,5 +23,6 @@ mod reservation;
 mod retries;
 mod speculation;
 mod starts;
+mod stuck;
 mod together;
 mod world;

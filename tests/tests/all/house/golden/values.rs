@@ -41,7 +41,7 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance, Spent, Lent,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
@@ -206,6 +206,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         checkpoint(Saving::Refused("too large".into())),
         checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
+        ToMaster::Closing,
         ToMaster::Recorded { last: 300, stretches: stretches() },
         ToMaster::Instance(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
         ToMaster::Spent(Spent {

@@ -1,0 +1,3 @@
+//! What the attacks on the grid found, each row as a scenario that holds now.
+
+mod stuck;
