@@ -15,6 +15,7 @@ use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
+use crate::tunnel::{TunnelDoor, TunnelLimits};
 use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
@@ -31,10 +32,12 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Clients are few, and somebody waits in front of one: it is to notice soon that the master was restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
+/// The same of a client, which says something every other second: one that was killed is to be forgotten soon.
+const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// What waits for a peer that does not read, at most, in bytes.
-const SEND_WINDOW: u64 = 4 << 20;
+const SEND_WINDOW: u64 = 1 << 20;
 /// The shortest time between two words to strangers that their connection is gone.
 const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
@@ -71,9 +74,10 @@ impl Purpose {
 
 /// Settings of either end.
 fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
+    let idle = if keep_alive == CLIENT_KEEP_ALIVE { CLIENT_IDLE } else { IDLE };
     let mut transport = TransportConfig::default();
     transport
-        .max_idle_timeout(Some(IdleTimeout::from(IDLE)))
+        .max_idle_timeout(Some(IdleTimeout::from(idle)))
         .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
@@ -102,11 +106,16 @@ pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) ->
 ///
 /// # Errors
 /// As for [`listen`].
-pub async fn listen_tcp(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+pub async fn listen_tcp(
+    address: SocketAddr,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+    limits: TunnelLimits,
+) -> Result<(Endpoint, TunnelDoor), LinkError> {
     let (config, server) = serving(tls, seed)?;
     let bind = async {
-        let socket = tunnel::serve(tokio::net::TcpListener::bind(address).await?)?;
-        Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)
+        let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
+        Ok((Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?, door))
     };
     bind.await.map_err(LinkError::file("cannot listen on TCP", address.to_string()))
 }

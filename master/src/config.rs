@@ -20,6 +20,8 @@ pub struct Config {
     /// Where `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
     #[serde(with = "optional_address")]
     pub http: Option<SocketAddr>,
+    /// What else `/healthz` and `/metrics` are asked for by: names in a request's `Host`, besides addresses and localhost.
+    pub http_hosts: Vec<String>,
     /// What people reach this master by, `HOST:PORT`; where none is given, the address that it listens on (loopback
     /// where that is every address).
     pub advertise: Option<String>,
@@ -106,6 +108,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
+            http_hosts: Vec::new(),
             advertise: None,
             heartbeat: seconds(60),
             suspect_after: seconds(150),
