@@ -31,6 +31,8 @@ pub struct Config {
     pub suspect_after: Interval,
     /// Without a word for this long a host's attempts are lost.
     pub lease: Interval,
+    /// A host that begins none of its tasks for so long, while others have nothing to do, loses them and gets no more.
+    pub begin_within: Interval,
     /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
     pub prefetch: Interval,
     /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody waits for has the slots.
@@ -113,6 +115,7 @@ impl Default for Config {
             heartbeat: seconds(60),
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
+            begin_within: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
             frozen_per_slot: 1,
             policing: None,

@@ -124,6 +124,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     }
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
+    tasks.spawn(take_back(state.clone()));
     tasks.spawn(compare::serve(state.clone(), to_compare));
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone(), files));
@@ -197,6 +198,17 @@ async fn minutely(state: Arc<State>) {
         if minute % UP_MINUTES == 0 {
             state.core.tell(crate::core::Core::note_up);
         }
+    }
+}
+
+/// Looks now and then for hosts that take work and do not begin it.
+async fn take_back(state: Arc<State>) {
+    let within = state.config.begin_within;
+    let mut looks = tokio::time::interval((within.0 / 4).clamp(Duration::from_millis(100), Duration::from_secs(60)));
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        state.core.tell(move |core| core.take_back(within.span()));
     }
 }
 

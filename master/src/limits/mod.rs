@@ -34,6 +34,8 @@ pub struct Limits {
     pub connections: u32,
     /// Connections of one user.
     pub connections_per_user: u32,
+    /// Slots of one host, whatever it says that it has.
+    pub slots_per_host: u32,
     /// Requests of one user in a second, on the average; who asks more often waits. One that needs many looks at jobs
     /// counts as many.
     pub requests_per_s: u32,
@@ -59,6 +61,7 @@ impl Default for Limits {
         Self {
             connections: 20_000,
             connections_per_user: 256,
+            slots_per_host: 512,
             requests_per_s: 200,
             requests_at_a_time: 8,
             answer_patience: Interval(Duration::from_secs(30)),

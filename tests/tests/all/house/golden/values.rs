@@ -619,7 +619,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Changed(vec![(JobId(7), 28)]),
         Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts, duplicates: vec![copy] })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
-        Reply::Token(token, token_view()),
+        Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
         Reply::Undecided(Box::new(Undecided { result: output_view(), others: vec![output_view()] })),
         Reply::Availability(availability_view()),

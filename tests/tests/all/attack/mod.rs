@@ -1,0 +1,4 @@
+//! What was tried against a grid from outside and from within, and what holds now: a hostile client, a hostile worker, or a
+//! hostile task each time, against real processes.
+
+mod means;
