@@ -7,11 +7,15 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::JobId;
+use common::attempt::{Held, Phase};
+use common::host::{Confinement, HostFacts, OwnerState, Status};
 use common::selector::Selector;
-use common::wire::ALPN_ENROL;
 use common::wire::client::Request;
-use link::tls;
+use common::wire::stream::Open;
+use common::wire::worker::{ToMaster, ToWorker};
+use common::wire::{ALPN_ENROL, Versions};
+use common::{JobId, Span, Speed};
+use link::{Purpose, tls};
 use tests::{Grid, eventually};
 
 use crate::hostile::{HERE, Hostile, RUNTIME, dial};
@@ -83,7 +87,7 @@ fn a_users_token_given_to_a_worker_is_not_used_up() {
     assert!(refused.stderr.contains("this token is for a client"), "{refused:?}");
     grid.as_user("ann", ["login", "--master", grid.listen(), "--join", &token, "--name", "ann"]).expect_code(0);
     let list = grid.as_user("admin", ["--output", "json", "identity", "list"]).expect_code(0).json();
-    let names: Vec<_> = list["identities"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+    let names: Vec<_> = list["identities"].as_array().expect("a list").iter().map(|one| &one["identity"]).collect();
     assert_eq!(names.len(), 3, "admin, user and ann: {names:?}");
 }
 
@@ -206,7 +210,7 @@ fn commands_that_wait_or_only_ask_leave_no_connection_behind() {
         grid.deskgrid(["job", "info", "4000000"]).expect_code(1);
     }
     let list = grid.as_user("admin", ["--output", "json", "identity", "list"]).expect_code(0).json();
-    let user = list["identities"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "user"));
+    let user = list["identities"].as_array().and_then(|all| all.iter().find(|one| one["identity"] == "user"));
     let left = user.and_then(|user| user["connections"].as_u64()).expect("a number");
     assert!(left <= 3, "{left} connections are left");
 }
@@ -217,7 +221,73 @@ fn the_oldest_idle_connection_of_a_user_makes_room_for_a_new_one() {
     let ann = hostile.enrol("client", "ann");
     let idle: Vec<_> = (0..4).map(|_| hostile.client(&ann)).collect();
     let new = hostile.client(&ann);
-    let why = hostile.now(idle[0].connection().closed()).to_string();
+    let closed = || idle.iter().find_map(|one| one.connection().quic().close_reason());
+    let why = eventually("an idle connection is closed", PATIENCE, closed).to_string();
     assert!(why.contains("asked nothing"), "{why}");
     hostile.now(new.ask(&Request::Jobs { jobs: Selector::All, states: Vec::new() })).expect("is served");
+}
+
+/// A host that takes whatever it is given, begins none of it, and says that it is alive.
+async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
+    let connection = link::connect(&identity, Purpose::Worker).await?;
+    let mut control = connection.open(&Open::Control).await?;
+    let facts = HostFacts {
+        name: "hoarder".into(),
+        slots: 4_096,
+        speed: Speed::REFERENCE,
+        clock_mhz: 3_000,
+        cores: 4_096,
+        memory_mib: 1 << 20,
+        os: "linux x86_64".into(),
+        confinement: Confinement::Namespace,
+        confinement_most: Confinement::Namespace,
+        network: true,
+    };
+    let status: Status = OwnerState::Away.into();
+    let hello = ToMaster::Hello { versions: Versions::ours(), facts, status: status.clone(), held: Vec::new() };
+    control.tx.send(&hello).await?;
+    let mut held: Vec<Held> = Vec::new();
+    let mut beats = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        tokio::select! {
+            message = control.rx.expect::<ToWorker>() => match message? {
+                ToWorker::Assign(some) => held.extend(some.iter().map(|one| Held {
+                    attempt: one.attempt,
+                    phase: Phase::Queued,
+                    ran: Span::ZERO,
+                    frozen_for: Span::ZERO,
+                    progress: None,
+                })),
+                ToWorker::Beat { abandon } => held.retain(|one| !abandon.contains(&one.attempt)),
+                _ => {}
+            },
+            _ = beats.tick() => {
+                control.tx.send(&ToMaster::Heartbeat { status: status.clone(), held: held.clone() }).await?;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_takes_work_and_only_heartbeats_loses_it() {
+    let mut hostile = Hostile::of(Grid::with_master(
+        "heartbeat = \"500ms\"\nsuspect_after = \"20s\"\nlease = \"10m\"\nbegin_within = \"2s\"\n",
+    ));
+    let identity = hostile.enrol("worker", "hoarder");
+    let hoarding = RUNTIME.spawn(hoard(identity));
+    hostile.grid.until("it is ready", &["host", "list"], |list| (list["hosts"][0]["state"] == "ready").then_some(()));
+    let slots = hostile.grid.json(["host", "list"])["hosts"][0]["slots"].as_u64();
+    assert_eq!(slots, Some(512), "it has as many slots as one host may have");
+    let job = hostile.grid.submit(["--array", "1-20", "--", "true"]);
+    hostile.grid.until("it holds all of them", &["host", "list"], |list| {
+        (list["hosts"][0]["attempts"].as_array()?.len() == 20).then_some(())
+    });
+    hostile.grid.worker("honest").slots(2).start();
+    hostile.grid.deskgrid(["job", "wait", &job, "--timeout", "180s"]).expect_code(0);
+    let list = hostile.grid.json(["host", "list"]);
+    let hoarder = list["hosts"].as_array().and_then(|all| all.iter().find(|host| host["host"] == "hoarder"));
+    assert_eq!(hoarder.expect("is there")["state"], "draining", "{list}");
+    let log = hostile.admin(["audit", "--last", "100"]);
+    assert!(log.to_string().contains("it began none of 20 tasks within"), "{log}");
+    hoarding.abort();
 }
