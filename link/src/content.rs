@@ -447,10 +447,16 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(),
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
             0 => return Ok(()),
-            n => tx.raw().write_all(&piece[..n]).await?,
+            // Who asks and does not read keeps a file open here.
+            n => {
+                tokio::time::timeout(UNREAD, tx.raw().write_all(&piece[..n])).await.map_err(|_| LinkError::Unread)??
+            }
         }
     }
 }
+
+/// How long a piece may take to be read.
+const UNREAD: Duration = Duration::from_secs(60);
 
 /// Answers an [`Open::Get`].
 ///

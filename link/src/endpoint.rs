@@ -15,6 +15,7 @@ use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
+use crate::tunnel::{TunnelDoor, TunnelLimits};
 use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
@@ -27,18 +28,20 @@ const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 /// How long a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it speaks so often, and both ends give
-/// the connection up after three words that did not come. Ten thousand of them cost a master some per cent of a core.
+/// the connection up after three words that did not come. Ten thousand of them are 2,500 words a second each way.
 const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(4);
 const WORKER_IDLE: VarInt = VarInt::from_u32(12_000);
 /// Clients are few, and somebody waits in front of one: it is to notice soon that the master was restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
+/// The same of a client, which says something every other second: one that was killed is to be forgotten soon.
+const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// What waits for a peer that does not read, at most, in bytes.
-const SEND_WINDOW: u64 = 4 << 20;
+const SEND_WINDOW: u64 = 1 << 20;
 /// The shortest time between two words to strangers that their connection is gone.
 const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
@@ -111,11 +114,16 @@ pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) ->
 ///
 /// # Errors
 /// As for [`listen`].
-pub async fn listen_tcp(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+pub async fn listen_tcp(
+    address: SocketAddr,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+    limits: TunnelLimits,
+) -> Result<(Endpoint, TunnelDoor), LinkError> {
     let (config, server) = serving(tls, seed)?;
     let bind = async {
-        let socket = tunnel::serve(tokio::net::TcpListener::bind(address).await?)?;
-        Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)
+        let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
+        Ok((Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?, door))
     };
     bind.await.map_err(LinkError::file("cannot listen on TCP", address.to_string()))
 }

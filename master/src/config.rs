@@ -20,6 +20,8 @@ pub struct Config {
     /// Where `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
     #[serde(with = "optional_address")]
     pub http: Option<SocketAddr>,
+    /// What else `/healthz` and `/metrics` are asked for by: names in a request's `Host`, besides addresses and localhost.
+    pub http_hosts: Vec<String>,
     /// What people reach this master by, `HOST:PORT`; where none is given, the address that it listens on (loopback
     /// where that is every address).
     pub advertise: Option<String>,
@@ -29,6 +31,8 @@ pub struct Config {
     pub suspect_after: Interval,
     /// Without a word for this long a host's attempts are lost.
     pub lease: Interval,
+    /// A host that begins none of its tasks for so long, while others have nothing to do, loses them and gets no more.
+    pub begin_within: Interval,
     /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
     pub prefetch: Interval,
     /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody waits for has the slots.
@@ -106,10 +110,12 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([0, 0, 0, 0], 7411)),
             http: Some(SocketAddr::from(([127, 0, 0, 1], 7412))),
+            http_hosts: Vec::new(),
             advertise: None,
             heartbeat: seconds(60),
             suspect_after: seconds(150),
             lease: seconds(15 * 60),
+            begin_within: seconds(15 * 60),
             prefetch: Interval(Duration::from_millis(100)),
             frozen_per_slot: 1,
             policing: None,

@@ -283,7 +283,7 @@ pub enum Reply {
     /// Some of the hosts; more may follow.
     Hosts(Vec<HostView>),
     /// A new token: the only time that its secret is shown.
-    Token(JoinToken, TokenView),
+    Token(JoinToken, TokenView, String),
     /// The tokens.
     Tokens(Vec<TokenView>),
     /// To `Undecided`: one of them; more may follow.

@@ -139,6 +139,7 @@ impl Core {
         }
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
+        let facts = HostFacts { slots: facts.slots.min(self.limits.slots_per_host), ..facts };
         let (slots, speed) = (facts.slots, facts.speed);
         let frozen = holds_frozen(&facts, self.frozen_per_slot);
         let offers = Offers { together: true, frozen, ..facts.offers() };

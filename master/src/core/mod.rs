@@ -13,6 +13,7 @@ mod hosts;
 mod jobs;
 mod kept;
 mod mail;
+mod overdue;
 mod peers;
 mod promises;
 mod record;

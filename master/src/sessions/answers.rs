@@ -145,6 +145,11 @@ impl Asker {
         self.state.counters.gate.enter(self.id).await
     }
 
+    /// The right to have one answer on its way.
+    pub(super) async fn answer_turn(&self) -> Turn {
+        self.state.counters.answers.enter(self.id).await
+    }
+
     /// Writes into the audit log what was refused.
     pub(super) fn refused(&self, what: &'static str, subject: &str, why: &str) {
         self.state.refused(&self.user, what, subject, why);
@@ -594,7 +599,7 @@ impl Asker {
         let (hash, by) = (self.state.ca_key_hash, self.user.clone());
         let made = self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
         let (token, view) = made.await?;
-        Ok(Reply::Token(token, view))
+        Ok(Reply::Token(token, view, self.state.known_as.clone()))
     }
 
     pub(super) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {

@@ -2,7 +2,7 @@
 //! log has it.
 
 use common::identity::{AuditView, IdentityState, IdentityView};
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use link::renewal::{self, renew};
 
 use super::*;
@@ -231,7 +231,7 @@ async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
         name: String::new(),
         approval: true,
     };
-    let Reply::Token(token, _) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
+    let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
     let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
     let waits = turned_away(&pc, Purpose::Worker).await;
     assert!(waits.passing() && waits.to_string().contains("waits for an admin"), "{waits:?}");
@@ -270,7 +270,8 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
     let connection = link::connect(&nobody, Purpose::Enrol).await.unwrap();
     let mut channel = connection.open_bare().await.unwrap();
     let (csr, name) = (csr.to_vec(), "pc".to_owned());
-    let request = Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name };
+    let request =
+        Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name, wanted: Wanted::Any };
     channel.tx.send(&request).await.unwrap();
     channel.tx.finish();
     if !hears {

@@ -1,3 +1,5 @@
-//! What the attacks on the grid found, each row as a scenario that holds now.
+//! What was tried against a grid from outside and from within, row by row, and what holds now: a hostile client, a hostile
+//! worker, or a hostile task each time, against real processes.
 
+mod means;
 mod stuck;

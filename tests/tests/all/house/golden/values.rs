@@ -18,7 +18,7 @@ use common::view::{
     StartView, TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission};
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::worker::{Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -138,7 +138,14 @@ fn template(text: &str) -> common::template::Template {
 }
 
 pub(super) fn enrol() -> Enrol {
-    Enrol { versions: versions(), token: 3, secret: [0xAB; 16], csr: vec![0x30, 0x82], name: "office-12".into() }
+    Enrol {
+        versions: versions(),
+        token: 3,
+        secret: [0xAB; 16],
+        csr: vec![0x30, 0x82],
+        name: "office-12".into(),
+        wanted: Wanted::Worker,
+    }
 }
 
 pub(super) fn enrol_replies() -> Vec<EnrolReply> {
@@ -613,7 +620,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Changed(vec![(JobId(7), 28)]),
         Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts, duplicates: vec![copy] })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
-        Reply::Token(token, token_view()),
+        Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
         Reply::Undecided(Box::new(Undecided { result: output_view(), others: vec![output_view()] })),
         Reply::Availability(availability_view()),
