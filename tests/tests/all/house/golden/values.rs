@@ -193,6 +193,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::NotStarted("no such program".into()),
         Outcome::Stopped,
         Outcome::OverLimit("too many files".into()),
+        Outcome::ResultLost("a file is damaged".into()),
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![
