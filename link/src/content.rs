@@ -264,7 +264,11 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + 
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }
 
-fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
+/// Copies everything that `reader` gives to `writer`, and names it: what was copied is what was looked at.
+///
+/// # Errors
+/// If reading or writing fails.
+pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
     let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
     let mut piece = vec![0; PIECE];
     loop {
