@@ -7,6 +7,7 @@ mod apply;
 mod assign;
 mod availability;
 mod check;
+mod claims;
 mod experience;
 mod hear;
 mod hosts;
