@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use super::answers::{Asker, JobListing, NoAnswer};
 use super::views::{Listing, in_frames};
-use super::{accept, read_open, renew, serve_content, within_deadline};
+use super::{accept, content, read_open, renew, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -42,7 +42,7 @@ async fn serve_stream(asker: &Asker, peer: &Peer, mut channel: Channel) -> Resul
     match read_open(&mut channel).await? {
         Open::Request => serve_request(asker, channel).await,
         Open::Renew { csr } => renew::serve(asker.state(), peer, &csr, channel).await,
-        open => serve_content(asker.state(), peer, open, channel).await,
+        open => content::serve(asker.state(), peer, open, channel).await,
     }
 }
 
