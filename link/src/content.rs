@@ -131,6 +131,25 @@ impl BlobStore {
         }
     }
 
+    /// Whether the blob is there and is what its name says.
+    pub fn verify(&self, blob: &BlobRef) -> bool {
+        hash_file(&self.path_of(&blob.hash)).is_ok_and(|found| found == *blob)
+    }
+
+    /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is not here any more, and can be
+    /// brought in again. Fine where it is not there.
+    ///
+    /// # Errors
+    /// If the directory refuses.
+    pub fn set_aside(&self, hash: &BlobHash) -> io::Result<()> {
+        let damaged = self.root.join("damaged");
+        fs::create_dir_all(&damaged)?;
+        match fs::rename(self.path_of(hash), damaged.join(hash.to_string())) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
     /// When somebody last brought the blob in, or counted on it; none where it is not there.
     pub fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
         fs::metadata(self.path_of(hash)).and_then(|meta| meta.modified()).ok()
@@ -478,15 +497,20 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(), LinkError> {
+/// Sends a file from there on, and names what was sent.
+async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<BlobRef, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
     file.seek(io::SeekFrom::Start(offset)).await.map_err(failed)?;
-    let mut piece = vec![0; PIECE];
+    let (mut piece, mut hasher, mut size) = (vec![0; PIECE], blake3::Hasher::new(), 0);
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
-            0 => return Ok(()),
-            n => tx.raw().write_all(&piece[..n]).await?,
+            0 => return Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size }),
+            n => {
+                hasher.update(&piece[..n]);
+                size += n as u64;
+                tx.raw().write_all(&piece[..n]).await?;
+            }
         }
     }
 }
@@ -497,16 +521,35 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(),
 /// If the connection is gone or the file cannot be read.
 pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, offset: u64) -> Result<(), LinkError> {
     let path = store.path_of(&hash);
-    match tokio::fs::metadata(&path).await {
+    let sent = match tokio::fs::metadata(&path).await {
         Ok(meta) if offset <= meta.len() => {
             tx.send(&GetReply::Found(meta.len())).await?;
-            send_file(&mut tx, &path, offset).await?;
+            send_file(&mut tx, &path, offset).await?
         }
         _ => return refuse_get(tx, hash).await,
-    }
+    };
     tx.finish();
     tx.delivered().await;
+    if offset == 0 && sent.hash != hash {
+        look_again(store, sent.size, hash).await;
+    }
     Ok(())
+}
+
+/// What was sent was not what its name says. Unless it is now, it is put aside, so that it can be brought in again.
+async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
+    let store = store.clone();
+    let aside = run_blocking(move || {
+        if store.verify(&BlobRef { hash, size }) {
+            return Ok(false);
+        }
+        store.set_aside(&hash).map(|()| true)
+    });
+    match aside.await {
+        Ok(true) => tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk"),
+        Ok(false) => tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory"),
+        Err(error) => tracing::error!(%hash, %error, "content is damaged, and cannot be put aside"),
+    }
 }
 
 /// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is the same.

@@ -2,7 +2,7 @@
 //! was given. What is not here: the bytes, and how much anybody may send.
 
 use common::content::BlobHash;
-use common::{AttemptId, BlobRef, HostId, JobSpec, Span};
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
 
 use super::Core;
 use crate::store::StoreError;
@@ -52,6 +52,19 @@ impl Core {
     pub(crate) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
+    }
+
+    /// These finished tasks are computed again: of what they left, this content is damaged or gone. Says how many are.
+    pub(crate) fn recompute(&mut self, job: JobId, tasks: &IdSet, gone: &[BlobHash]) -> Result<u64, StoreError> {
+        let tasks = self.store.lose_results(job, tasks, gone, self.now)?;
+        if tasks.is_empty() {
+            return Ok(0);
+        }
+        self.run_removed_again(job, &tasks)?;
+        self.store.results_were_damaged(job, &tasks)?;
+        self.renew_promise(job)?;
+        self.changed.0 = true;
+        Ok(tasks.len())
     }
 
     /// Whether the host needs this content: for an attempt that is on its books, as an input or for the state that it starts

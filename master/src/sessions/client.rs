@@ -90,6 +90,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Outputs { job, tasks } => send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?,
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
+        Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
         Request::Undecided { job } => {
             for undecided in asker.undecided(job).await? {

@@ -4,6 +4,7 @@ mod answers;
 mod checkpoint;
 mod client;
 mod content;
+mod damage;
 mod enrol;
 pub(crate) mod live;
 mod renew;

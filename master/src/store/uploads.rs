@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use common::content::BlobHash;
-use common::{BlobRef, JobId, Time};
+use common::{BlobRef, IdSet, JobId, Time};
 use rusqlite::{Connection, params};
 
 use super::reader::Reader;
@@ -112,5 +112,48 @@ impl Writer {
         let mut query = self.db().prepare("SELECT user, SUM(size) FROM content_of WHERE NOT needed GROUP BY user")?;
         let sums = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64)))?;
         Ok(sums.collect::<Result<_, _>>()?)
+    }
+
+    /// The results of those of these tasks that are finished, and were requested, do not count any more; of the job's content,
+    /// this is gone. Says which tasks these are.
+    pub(crate) fn lose_results(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        gone: &[BlobHash],
+        now: Time,
+    ) -> Result<IdSet, StoreError> {
+        let mut lost = IdSet::new();
+        for index in super::reader::finished_tasks(self.db(), job)?.intersection(tasks).iter() {
+            let kept = "SELECT 1 FROM kept WHERE job = ? AND task = ?";
+            if self.db().prepare_cached(kept)?.exists((job.0, index))? {
+                continue;
+            }
+            self.change(
+                "UPDATE attempt SET result = NULL, verdict = NULL, removed = ? WHERE job = ? AND task = ?
+                 AND state = 'finished'",
+                (micros(now), job.0, index),
+            )?;
+            lost.insert(index);
+        }
+        if !lost.is_empty() {
+            for hash in gone {
+                self.change("DELETE FROM blob_use WHERE hash = ? AND job = ?", (hash.0, job.0))?;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Notes why the results of these tasks were lost.
+    pub(crate) fn results_were_damaged(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "UPDATE attempt SET removed = NULL,
+                 end_why = COALESCE(end_why || '; ', '') || 'what it left was damaged or lost on the master'
+                 WHERE job = ? AND task BETWEEN ? AND ? AND state = 'lost' AND removed IS NOT NULL",
+                (job.0, first, last),
+            )?;
+        }
+        Ok(())
     }
 }

@@ -155,6 +155,86 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     }
 }
 
+/// Changes one byte of content that lies at the master, as a disk does that fails.
+fn damage(master: &Master, blob: BlobRef) {
+    let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
+    let path = store.path_of(&blob.hash);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[0] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
+    let mut master = Master::start().await;
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let ann_identity = master.enrol(Role::Client, "ann").await;
+    let ann = Client::connect(&ann_identity).await.unwrap();
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    let (job, _) = submit(&ann, 1, &noops(2)).await.unwrap();
+    let mut results = Vec::new();
+    for fill in [7, 8] {
+        let attempt = worker.assignments(1).await.remove(0).attempt;
+        let blob = worker.put(&[fill; 9_000]).await;
+        worker.stdout = Content::Blob(blob);
+        worker.deliver(attempt).await;
+        worker.acknowledged(attempt).await;
+        results.push((attempt, blob));
+    }
+    assert_eq!(state(&ann, job).await, JobState::Finished);
+    let recompute = Request::Recompute { job, tasks: Selector::All };
+    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)]));
+    let (lost, blob) = results[1];
+    damage(&master, blob);
+    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)]));
+    let again = worker.assignments(1).await.remove(0).attempt;
+    assert_eq!((again.task, again.number), (lost.task, 2));
+    worker.stdout = Content::Blob(worker.put(&[8; 9_000]).await);
+    worker.deliver(again).await;
+    worker.acknowledged(again).await;
+    assert_eq!(state(&ann, job).await, JobState::Finished);
+    let dir = tempfile::tempdir().unwrap();
+    ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
+    let tasks = Request::Tasks { job, tasks: Selector::All, states: Vec::new() };
+    let Reply::Tasks(tasks) = ann.ask(&tasks).await.unwrap().remove(0) else { panic!("no tasks") };
+    let why = tasks[usize::try_from(lost.task.index).unwrap() - 1].attempts[0].reason.clone().unwrap_or_default();
+    assert!(why.contains("damaged or lost on the master"), "{why}");
+    // The same over a restart, of a job that is settled and of which nothing is in memory.
+    damage(&master, blob);
+    master.stop().await;
+    master.again().await;
+    let mut moved = ann_identity;
+    moved.link.master = master.address();
+    let ann = Client::connect(&moved).await.unwrap();
+    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)]));
+    let mut worker = master.worker(&pc, Vec::new()).await;
+    assert_eq!(worker.assignments(1).await.remove(0).attempt.number, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_from_its_user() {
+    let master = Master::start().await;
+    let ann = user(&master, "ann").await;
+    let blob = ann.put_bytes(SECRET).await.unwrap();
+    submit(&ann, 1, &reads(blob)).await.unwrap();
+    damage(&master, blob);
+    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    worker.assignments(1).await;
+    let cache = tempfile::tempdir().unwrap();
+    let cache = link::BlobStore::open(cache.path()).unwrap();
+    let damaged = link::content::get(&worker.connection, &cache, blob).await.err().unwrap();
+    assert!(matches!(damaged, LinkError::Damaged { .. }), "{damaged:?}");
+    // From then on it is not here, and its user sends it instead of being told that it is.
+    within(async {
+        while !not_here(&ask_for(&worker.connection, blob.hash).await) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    ann.put_bytes(SECRET).await.unwrap();
+    link::content::get(&worker.connection, &cache, blob).await.unwrap();
+}
+
 fn little_room(config: &mut Config) {
     config.limits.unused_bytes_per_user = 100;
 }
@@ -183,7 +263,8 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
     assert_eq!(reply, PutReply::Resume(0));
     broken.tx.raw().write_all(&[5; 39]).await.unwrap();
     let incoming = master.dir.path().join("master/content/incoming");
-    let parts = || std::fs::read_dir(&incoming).unwrap().map(|part| part.unwrap().metadata().unwrap().len()).sum::<u64>();
+    let parts =
+        || std::fs::read_dir(&incoming).unwrap().map(|part| part.unwrap().metadata().unwrap().len()).sum::<u64>();
     within(async {
         while parts() < 39 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -217,6 +298,7 @@ fn kind(request: &Request) -> Kind {
         | Request::Explain { .. } => Kind::Looks,
         Request::Cancel { .. }
         | Request::Retry { .. }
+        | Request::Recompute { .. }
         | Request::Forget { .. }
         | Request::Judge { .. }
         | Request::Share { .. }
@@ -263,6 +345,7 @@ async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
         Request::RequestTasks { job, tasks: Selector::All },
         Request::CancelUnrequested { jobs: one(job) },
         Request::Retry { job, tasks: Selector::All, only_failed: false },
+        Request::Recompute { job, tasks: Selector::All },
         Request::Cancel { jobs: one(job), tasks: None },
         Request::Forget { jobs: one(job) },
     ];

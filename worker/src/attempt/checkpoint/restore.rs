@@ -1,4 +1,4 @@
-//! Places a saved state for an attempt that is to go on from it. Every byte is verified where it lies in the end: a
+//! Places a saved state for an attempt that is to go on from it. Every byte is verified as it is copied: a
 //! state that is not whole is not used at all.
 
 use std::io;
