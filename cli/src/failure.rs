@@ -171,7 +171,11 @@ impl From<LinkError> for Failure {
                 let hint = "do both ends run the same version? compare deskgrid --version";
                 Failure::new(Exit::Error, "protocol", error.to_string(), hint)
             }
-            LinkError::Damaged { .. } => Failure::new(Exit::Error, "damaged", error.to_string(), "try again"),
+            LinkError::Damaged { .. } => {
+                let hint =
+                    "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
+                Failure::new(Exit::Error, "damaged", error.to_string(), hint)
+            }
         }
     }
 }

@@ -188,7 +188,7 @@ pub struct Connection {
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
     let client = purpose == Purpose::Client;
     let (keep_alive, idle) = match purpose {
-        Purpose::Client => (CLIENT_KEEP_ALIVE, IDLE),
+        Purpose::Client => (CLIENT_KEEP_ALIVE, CLIENT_IDLE),
         Purpose::Worker => (WORKER_KEEP_ALIVE, WORKER_IDLE),
         Purpose::Enrol => (KEEP_ALIVE, IDLE),
     };

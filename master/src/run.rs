@@ -22,6 +22,7 @@ use crate::room::Room;
 use crate::sessions::Entrance;
 use crate::sessions::live::Live;
 use crate::store::{Reader, Standing, Writer};
+use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep};
 
 /// How long the word that the master goes may take to leave this machine.
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) metrics: PrometheusHandle,
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
+    pub(crate) uploads: Uploads,
     pub(crate) live: Live,
 }
 
@@ -110,6 +112,7 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         metrics,
         clock,
         counters,
+        uploads: Uploads::default(),
         live,
     };
     let state = Arc::new(state);

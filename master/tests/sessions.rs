@@ -5,6 +5,8 @@
 
 #[path = "sessions/availability.rs"]
 mod availability;
+#[path = "sessions/content.rs"]
+mod content;
 #[path = "sessions/identity.rs"]
 mod identity;
 #[path = "sessions/limits.rs"]

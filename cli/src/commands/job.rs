@@ -38,9 +38,13 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Cancel { jobs, tasks, .. } => {
             change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
         }
-        JobCommand::Retry { job, failed, tasks } => {
+        JobCommand::Retry { job, failed, damaged, tasks } => {
             let job = session.job_id(job).await?;
-            retry(context, &session, Request::Retry { job, tasks, only_failed: failed }).await?;
+            let request = match damaged {
+                true => Request::Recompute { job, tasks },
+                false => Request::Retry { job, tasks, only_failed: failed },
+            };
+            retry(context, &session, request).await?;
         }
         JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await?,
         JobCommand::Explain { job } => explain(context, &session, job).await?,

@@ -81,6 +81,13 @@ pub enum Request {
         /// Leave the cancelled ones.
         only_failed: bool,
     },
+    /// Has finished tasks computed again whose results the master has lost or finds damaged. Answered by [`Reply::Changed`].
+    Recompute {
+        /// Of which job.
+        job: JobId,
+        /// Which tasks are looked at.
+        tasks: Selector,
+    },
     /// Removes settled jobs with their results. Answered by [`Reply::Changed`].
     Forget {
         /// Which.

@@ -54,6 +54,8 @@ pub struct Limits {
     pub unrequested_bytes: u64,
     /// The same, of one user.
     pub unrequested_bytes_per_user: u64,
+    /// Bytes of files that one user has sent and no job of that user's needs (yet); and never more than half of the room.
+    pub unused_bytes_per_user: u64,
 }
 
 impl Default for Limits {
@@ -70,6 +72,7 @@ impl Default for Limits {
             spec_bytes: 128 << 20,
             unrequested_bytes: 16 << 30,
             unrequested_bytes_per_user: 4 << 30,
+            unused_bytes_per_user: 256 << 30,
         }
     }
 }

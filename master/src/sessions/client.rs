@@ -15,7 +15,7 @@ use super::answer::Answer;
 use super::answers::{Asker, JobListing, NoAnswer};
 use super::live::Busy;
 use super::views::{Listing, in_frames};
-use super::{NOT_NOW, accept, read_open, renew, serve_content, within_deadline};
+use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -53,7 +53,7 @@ async fn serve_stream(
         open => {
             // Each takes one of the master's files.
             let _turn = asker.state().counters.contents.enter(peer.id).await;
-            serve_content(asker.state(), peer, open, channel).await
+            content::serve(asker.state(), peer, open, channel).await
         }
     }
 }
@@ -120,6 +120,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
         Request::Outputs { job, tasks } => send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?,
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
+        Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
         Request::Undecided { job } => {
             for undecided in asker.undecided(job).await? {

@@ -4,6 +4,8 @@ mod answer;
 mod answers;
 mod checkpoint;
 mod client;
+mod content;
+mod damage;
 mod enrol;
 pub(crate) mod live;
 mod renew;
@@ -14,20 +16,17 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::BlobRef;
-use common::content::BlobHash;
 use common::token::Role;
 use common::wire::stream::Open;
-use common::wire::{Refusal, RefusalCode};
 use link::error::NOT_LET_IN;
 use link::identity::read_certificate;
-use link::{Channel, LinkError, Place, Purpose, TunnelDoor, Validity, content};
+use link::{Channel, LinkError, Place, Purpose, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use crate::limits::Knock;
 use crate::run::State;
-use crate::store::{Peer, Standing};
+use crate::store::Standing;
 use live::Beyond;
 
 /// How long a message may take to arrive once its stream is open.
@@ -248,56 +247,4 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
     tokio::time::timeout(MESSAGE_DEADLINE, message)
         .await
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
-}
-
-/// What content is for: where room is scarce, results go before new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    /// A client's, for jobs to come.
-    New,
-    /// A worker's, of tasks that run or ran.
-    Result,
-}
-
-/// Serves a stream that carries content. Users read what their jobs, and jobs that are shared with them, need or left.
-async fn serve_content(state: &State, peer: &Peer, open: Open, mut channel: Channel) -> Result<(), LinkError> {
-    let who = &peer.name;
-    let what = if peer.role == Role::Worker { Content::Result } else { Content::New };
-    match open {
-        Open::Get { hash, .. } if peer.role == Role::Client && !may_read(state, who, hash).await? => {
-            state.refused(who, "read", &format!("content {hash}"), "no job that it may see needs this content");
-            content::refuse_get(channel.tx, hash).await
-        }
-        Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
-        Open::Put(blob) => match refuse_blob(state, what, &blob) {
-            None => content::serve_put(&state.blobs, channel, blob).await,
-            Some(refusal) => {
-                tracing::warn!(who, size = blob.size, why = refusal.message, "content refused");
-                content::refuse_put(&mut channel.tx, refusal).await
-            }
-        },
-        Open::Control | Open::Request | Open::Renew { .. } => {
-            Err(LinkError::Protocol("not a stream for content".to_owned()))
-        }
-    }
-}
-
-async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
-    let (reader, user) = (state.reader.clone(), user.to_owned());
-    let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
-    looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
-}
-
-/// Why a blob is not taken, if so: it is too large, or there is no room for it.
-fn refuse_blob(state: &State, what: Content, blob: &BlobRef) -> Option<Refusal> {
-    let most = state.config.max_blob_bytes;
-    if blob.size > most {
-        let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
-        let hint = "split the file, or ask the admin to raise max_blob_bytes";
-        return Some(Refusal::new(RefusalCode::Invalid, what, hint));
-    }
-    match what {
-        Content::New => state.room.refuse_new(blob.size),
-        Content::Result => state.room.refuse_result(blob.size),
-    }
 }

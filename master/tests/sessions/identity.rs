@@ -31,7 +31,7 @@ async fn audit(master: &Master) -> Vec<AuditView> {
 }
 
 /// Waits until the audit log has an entry whose words are these.
-async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
+pub(super) async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
     within(async {
         loop {
             let fits = |e: &AuditView| e.who == who && e.what == what && e.allowed == allowed && e.why.contains(why);
@@ -301,7 +301,7 @@ async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key
     assert!(matches!(&hosts[..], [Reply::Hosts(hosts)] if hosts.len() == 1), "{hosts:?}");
 }
 
-fn one(job: JobId) -> Selector {
+pub(super) fn one(job: JobId) -> Selector {
     Selector::Ids(IdSet::from_range(job.0, job.0))
 }
 

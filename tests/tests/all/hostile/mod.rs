@@ -249,6 +249,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
         Request::Explain { job },
         Request::Cancel { jobs: one.clone(), tasks: None },
         Request::Retry { job, tasks: Selector::All, only_failed: false },
+        Request::Recompute { job, tasks: Selector::All },
         Request::Forget { jobs: one.clone() },
         Request::Share { jobs: one, user: "eve".into(), on: true },
     ];

@@ -47,7 +47,7 @@ variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
 });
 variants!(REQUESTS, request_name: Request {
-    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
+    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
 });
@@ -200,6 +200,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::NotStarted("no such program".into()),
         Outcome::Stopped,
         Outcome::OverLimit("too many files".into()),
+        Outcome::ResultLost("a file is damaged".into()),
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![
@@ -357,7 +358,8 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Tasks { job, tasks: tasks.clone(), states: TaskState::ALL.to_vec() },
         Request::Outputs { job, tasks: tasks.clone() },
         Request::Cancel { jobs: Selector::Ids(ids()), tasks: Some(tasks.clone()) },
-        Request::Retry { job, tasks, only_failed: true },
+        Request::Retry { job, tasks: tasks.clone(), only_failed: true },
+        Request::Recompute { job, tasks },
         Request::Forget { jobs: Selector::Ids(ids()) },
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
