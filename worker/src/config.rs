@@ -50,7 +50,7 @@ pub struct Config {
     pub network: Network,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
-    /// The account of tasks where the worker runs as root, by name or number; empty: `nobody`, and no level `account`.
+    /// The account of tasks where the worker runs as root, by name or number; empty: that of `nobody`.
     pub account: String,
     /// In which way tasks are frozen.
     pub freezer: Choice<Freezer>,

@@ -73,7 +73,7 @@ fn main() {
         Test::Documentation => the_documentation_shows_the_table(),
         Test::Ordinary(level) => without_root(*level),
         Test::Level(level) => runtime().block_on(async {
-            tokio::time::timeout(4 * PATIENCE, try_level(*level)).await.expect("the test hangs");
+            tokio::time::timeout(10 * PATIENCE, try_level(*level)).await.expect("the test hangs");
         }),
     });
 }
@@ -168,9 +168,8 @@ impl Owner {
             "connect-tcp" => self.port.local_addr().unwrap().to_string(),
             "connect-unix" => self.path("socket"),
             "connect-abstract" => self.name.clone(),
-            "read-memory" | "read-environment" | "kill-worker" | "limit-others" | "slow-others" | "read-command-line" => {
-                self.program().id().to_string()
-            }
+            "read-memory" | "read-environment" | "kill-worker" | "limit-others" | "slow-others"
+            | "read-command-line" => self.program().id().to_string(),
             "read-shared-memory" => {
                 kernels::share(self.key);
                 self.key.to_string()
@@ -321,7 +320,9 @@ impl Bench<'_> {
         match act {
             "fork-bomb" => self.abilities.no_process_limit.clone(),
             "kill-worker" => gap,
-            "leave-group" | "set-kernel" if self.level == Confinement::Process && !rustix::process::geteuid().is_root() => {
+            "leave-group" | "set-kernel"
+                if self.level == Confinement::Process && !rustix::process::geteuid().is_root() =>
+            {
                 Some("only root can".to_owned())
             }
             _ => None,
@@ -369,10 +370,9 @@ impl Bench<'_> {
             }
             // Where the memory of all processes together is not limited, it is refused to each.
             ("hog-memory", _) if stopped => Stop::Contained,
-            (
-                "hog-memory" | "fill-disk" | "many-files" | "unlinked-files" | "locked-files",
-                Outcome::OverLimit(_),
-            ) => Stop::Contained,
+            ("hog-memory" | "fill-disk" | "many-files" | "unlinked-files" | "locked-files", Outcome::OverLimit(_)) => {
+                Stop::Contained
+            }
             ("leave-memory", Outcome::Succeeded) if !kernels::remove(self.owner.key) => Stop::Contained,
             ("ignore-term", Outcome::Stopped) => Stop::Contained,
             ("flood-output", Outcome::Succeeded) if done.stdout.dropped > 0 => Stop::Contained,

@@ -79,8 +79,12 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
     ];
     let groups = groups.map(|(what, missing)| ability("control group", what, missing, &None));
     let chosen = match worker::in_force(&found, config) {
-        Ok((level, account)) => Finding::ok("confinement", format!("tasks are confined by {level} and run as {account}")),
-        Err(error) => Finding::wrong("confinement", error.to_string(), "docs/confinement.md says what each level needs"),
+        Ok((level, account)) => {
+            Finding::ok("confinement", format!("tasks are confined by {level} and run as {account}"))
+        }
+        Err(error) => {
+            Finding::wrong("confinement", error.to_string(), "docs/confinement.md says what each level needs")
+        }
     };
     [chosen].into_iter().chain(levels).chain(freezers).chain(groups).collect()
 }

@@ -188,13 +188,15 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
     for line in maps.split(|byte| *byte == b'\n') {
         let mut fields = line.splitn(6, |byte| *byte == b' ');
         let mut text = || fields.next().and_then(|field| std::str::from_utf8(field).ok());
-        let (Some(range), Some(_), Some(offset), Some(_), Some(inode)) = (text(), text(), text(), text(), text()) else {
+        let (Some(range), Some(_), Some(offset), Some(_), Some(inode)) = (text(), text(), text(), text(), text())
+        else {
             continue;
         };
         let name = fields.next().unwrap_or_default().trim_ascii_start();
         let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
         let ends = range.split_once('-').and_then(|(start, end)| hex(end)?.checked_sub(hex(start)?));
-        if let (true, Some(length), Some(offset), Ok(inode)) = (lay_below(name, dir), ends, hex(offset), inode.parse()) {
+        if let (true, Some(length), Some(offset), Ok(inode)) = (lay_below(name, dir), ends, hex(offset), inode.parse())
+        {
             let end = found.entry(inode).or_default();
             *end = (*end).max(offset + length);
         }

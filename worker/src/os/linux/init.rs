@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 use super::cgroup::Room;
 use super::confine::Filters;
 use super::spawner::Wires;
-use super::sys::{self, Reap};
 use super::start::Started;
+use super::sys::{self, Reap};
 use super::{THAW, order_of, program, start, tree};
 use crate::os::{Launch, Order, Report, Status};
 
