@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 /// What the system counts disk in, whatever the file system does.
@@ -127,24 +127,44 @@ fn below(dir: &OwnedFd, depth: u32, each: &mut dyn FnMut(Seen) -> ControlFlow<()
         if depth == DEPTH {
             each(Seen::TooDeep)?;
         } else if let Ok(inner) = enter(dir, name) {
-            below(&inner, depth + 1, each)?;
+            below(&inner.dir, depth + 1, each)?;
         }
     }
     ControlFlow::Continue(())
 }
 
-/// Opens a directory, also where its mode forbids that to its owner; the mode stays.
-fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
-    let open = || openat(dir, name, DIRECTORY, Mode::empty());
-    let Err(Errno::ACCESS) = open() else { return Ok(open()?) };
-    // By what was opened and not by its name, which may stand for something else by now.
+/// A directory that is looked into.
+struct Opened {
+    dir: OwnedFd,
+    _unlocked: Option<Unlocked>,
+}
+
+/// A directory whose mode forbade that to its owner. The mode comes back in the end.
+struct Unlocked(OwnedFd, Mode);
+
+impl Drop for Unlocked {
+    fn drop(&mut self) {
+        let _ = rustix::fs::chmod(itself(&self.0), self.1);
+    }
+}
+
+/// A name for what was opened, and not for what its own name may stand for by now.
+fn itself(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Opens a directory, also where its mode forbids that to its owner.
+fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
+    let may = rustix::fs::accessat(dir, name, Access::READ_OK | Access::EXEC_OK, AtFlags::empty());
+    if may != Err(Errno::ACCESS) {
+        return Ok(Opened { dir: openat(dir, name, DIRECTORY, Mode::empty())?, _unlocked: None });
+    }
     let locked = openat(dir, name, DIRECTORY | OFlags::PATH, Mode::empty())?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&locked)?.st_mode & 0o7777);
-    let itself = format!("/proc/self/fd/{}", locked.as_raw_fd());
-    rustix::fs::chmod(&itself, mode | Mode::RWXU)?;
-    let opened = openat(CWD, &itself, DIRECTORY & !OFlags::NOFOLLOW, Mode::empty());
-    rustix::fs::chmod(&itself, mode)?;
-    Ok(opened?)
+    rustix::fs::chmod(itself(&locked), mode | Mode::RWXU)?;
+    let unlocked = Unlocked(locked, mode);
+    let dir = openat(CWD, itself(&unlocked.0), DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())?;
+    Ok(Opened { dir, _unlocked: Some(unlocked) })
 }
 
 /// How much disk is taken by files that lay below a directory, are removed, and yet are held open or in memory by processes

@@ -1,0 +1,3 @@
+//! What attackers from outside tried, each trial with the answer that it gets now.
+
+mod confine;
