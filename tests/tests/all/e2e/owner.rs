@@ -22,7 +22,9 @@ fn counts(grid: &Grid, state: &'static str, number: u64) {
 
 /// The letter that the system shows as the state of the process whose command line has `mark`.
 fn state_of(mark: &str) -> Option<char> {
-    let (pid, _) = alive_with(mark).into_iter().find(|(_, line)| line.starts_with("sleep"))?;
+    let (pid, _) = alive_with(mark)
+        .into_iter()
+        .find(|(_, line)| line.starts_with("sleep") || line.starts_with("/usr/bin/sleep"))?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
