@@ -95,7 +95,7 @@ impl<'a> Starter<'a> {
         }
         // Who is free soon is waited for.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
-            let Some((index, why)) = job.pop_waiting() else { return true };
+            let Some((index, why)) = job.pop_for(host, self.hosts) else { continue };
             self.start(job, index, host, why, fx);
         }
         let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });

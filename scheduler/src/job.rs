@@ -9,6 +9,7 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
+use crate::blame::Blame;
 use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
@@ -86,6 +87,8 @@ pub(crate) struct Job {
     pub(crate) gang: Option<Box<Gang>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
+    /// How its attempts ended, host by host.
+    pub(crate) blame: Blame,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -100,6 +103,10 @@ pub(crate) struct Record {
     pub(crate) forgotten: u32,
     /// Failed attempts.
     pub(crate) failures: u32,
+    /// Attempts that could not be started, through no fault of the task.
+    pub(crate) unstarted: u32,
+    /// The hosts on which attempts failed, each with whether one could not be started there.
+    pub(crate) failed_on: Vec<(HostId, bool)>,
     /// Executing attempts lost.
     pub(crate) losses: u32,
     /// Oldest first.
@@ -221,6 +228,7 @@ impl Job {
             speculation: None,
             gang: None,
             alone: BTreeMap::new(),
+            blame: Blame::default(),
             in_line: false,
             in_copy_line: false,
             alarm: None,
