@@ -10,6 +10,7 @@ use crate::holdout::WidthOffer;
 use crate::host::{Host, Presence};
 use crate::job::Job;
 use crate::lent::TooLong;
+use crate::policy::ordering::Rank;
 use crate::scheduler::Scheduler;
 use crate::views::waiting;
 
@@ -36,11 +37,7 @@ impl Scheduler {
             waiting = needed;
         }
         if !waiting.is_empty() {
-            let ahead = self.jobs.lines.waiting.range(..job.rank).count();
-            if ahead > 0 {
-                let jobs = plural(ahead, "job");
-                tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
-            }
+            tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self.why_no_offer(job).or_else(|| self.why_together(id, job));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
@@ -61,6 +58,21 @@ impl Scheduler {
         }
         let hosts = self.hosts.table.iter().map(|(id, host)| (id, self.why_passed_over(host, job))).collect();
         Some(Explanation { tasks, hosts })
+    }
+
+    /// Which jobs go before this one.
+    fn why_behind(&self, job: &Job) -> Option<String> {
+        if let Some(why) = self.jobs.why_behind_users(job) {
+            return Some(why);
+        }
+        let (unpromised, disclosed, user) = job.rank.class();
+        let shared = |rank: &&Rank| {
+            let class = rank.class();
+            (class.0, class.1) == (unpromised, disclosed) && class.2 != user
+        };
+        let ahead = self.jobs.lines.waiting.range(..job.rank).filter(|rank| !shared(rank)).count();
+        let jobs = plural(ahead, "job");
+        (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
     /// What no host that is known offers, though the job needs it.
@@ -134,6 +146,7 @@ fn kind(host: &Host) -> &'static str {
         HostState::Suspect => "suspect",
         _ if host.presence != Presence::Connected => "not connected",
         HostState::Draining => "draining",
+        HostState::Quarantined => "quarantined",
         HostState::Suspended => "suspended",
         HostState::Busy => "busy",
         HostState::Ready => "ready",
@@ -152,6 +165,8 @@ impl Scheduler {
                 format!("{slots}, {kept} held for jobs of several ranks, {} held", plural(host.books.len(), "attempt"))
             }
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
+            ("quarantined", _) => self.why_quarantined(host),
+            (_, _) if let Some(why) = job.distrust(host, &self.hosts, self.now) => why,
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
             ("ready", _) if let Some(why) = self.why_too_short(host, job) => format!("ready: {why}"),
             ("ready", _) => {
@@ -169,6 +184,12 @@ impl Scheduler {
 }
 
 impl Scheduler {
+    /// Why a host gets no task of any job.
+    fn why_quarantined(&self, host: &Host) -> String {
+        let left = host.quarantine.map_or(Span::ZERO, |pause| pause.until.since(self.now));
+        format!("quarantined: tasks of several jobs failed here and succeeded elsewhere; tried again in {left}")
+    }
+
     /// Why a ready host is not there for long enough.
     fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
         let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;

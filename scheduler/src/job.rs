@@ -9,6 +9,7 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
+use crate::blame::{Blame, Shunned};
 use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
@@ -29,6 +30,7 @@ use crate::queue::Sums;
 use crate::quorum::Question;
 use crate::reservation::Run;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::speculation::{Speculation, Speculator};
 use crate::stack::Stack;
 use crate::wishes::{Wish, Wishes};
@@ -85,6 +87,10 @@ pub(crate) struct Job {
     pub(crate) gang: Option<Box<Gang>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
+    /// On which hosts its tasks failed.
+    pub(crate) blame: Blame,
+    /// How many of its tasks run, as its user's share counts them.
+    pub(crate) shared: u64,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -116,6 +122,8 @@ pub(crate) struct Record {
     /// number of that attempt.
     pub(crate) killed_s: f64,
     killed: u32,
+    /// The hosts on which it failed.
+    pub(crate) shunned: Option<Box<Shunned>>,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
     /// What is known of its results, of a job that compares them.
@@ -220,6 +228,8 @@ impl Job {
             speculation: None,
             gang: None,
             alone: BTreeMap::new(),
+            blame: Blame::default(),
+            shared: 0,
             in_line: false,
             in_copy_line: false,
             alarm: None,
@@ -327,6 +337,11 @@ impl Job {
         }
     }
 
+    /// How many of its tasks have an attempt that is not suspended.
+    pub(crate) fn running(&self) -> u64 {
+        (self.records.len() as u64 - self.requeued.len()).saturating_sub(self.suspended)
+    }
+
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
         let state = self.plain_state(index)?;
         let disclosed = state == TaskState::Waiting && self.only_disclosed(index);
@@ -347,15 +362,6 @@ impl Job {
             (&self.cancelled, TaskState::Cancelled),
         ];
         sets.into_iter().find(|(set, _)| set.contains(index)).map(|(_, state)| state)
-    }
-
-    /// The task that is next, out of the waiting ones, its record made if need be.
-    pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
-        if let Some(index) = self.requeued.pop_first() {
-            let why = self.records.get(&index).map_or(StartReason::First, Record::start_reason);
-            return Some((index, why));
-        }
-        self.pop_waiting_fresh()
     }
 
     /// The next waiting task that has had no attempt.
@@ -530,12 +536,15 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).min()
+        timeout.into_iter().chain(self.plan.review).chain(self.blame.alarm()).min()
     }
 
     /// The time of its alarm has come.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
+        if self.blame.on_alarm(now) {
+            self.plan.declined = None;
+        }
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now
         {
@@ -616,6 +625,8 @@ pub(crate) struct Lines {
     pub(crate) copying: BTreeSet<Rank>,
     /// When jobs are to be looked at though nothing happened.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
+    /// What users had lately.
+    pub(crate) shares: Shares,
     /// What is ahead of whom in a long line.
     pub(crate) sums: RefCell<Option<Sums>>,
 }
@@ -631,6 +642,7 @@ impl Lines {
 
     /// Puts the job where it belongs, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
+        self.share(job);
         let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();
         if job.speculation.is_some() {
             let rank = job.turn_rank();

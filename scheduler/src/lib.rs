@@ -4,6 +4,7 @@
 
 mod ahead;
 mod attempts;
+mod blame;
 mod books;
 mod calendar;
 mod dense;
@@ -49,6 +50,7 @@ mod room;
 pub mod runs;
 mod scheduler;
 mod settings;
+mod shares;
 mod speculation;
 mod stack;
 mod standing;
@@ -71,6 +73,7 @@ pub use predict::Prediction;
 pub use promises::Planned;
 pub use scheduler::Scheduler;
 pub use settings::Settings;
+pub use shares::Sharing;
 pub use starts::{HostsWait, Starting};
 pub use views::{HostStatus, LiveAttempt};
 pub use widths::{Waits, Widths};

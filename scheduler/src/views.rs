@@ -169,7 +169,8 @@ impl Scheduler {
         let known = self.jobs.speculators.iter().filter(|(_, speculator)| speculator.decisions > 0);
         let drops =
             known.map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions))).collect();
-        Experience { drops, ..self.foresight.upto(up, self.now) }
+        let shares = self.jobs.lines.shares.averages();
+        Experience { drops, shares, ..self.foresight.upto(up, self.now) }
     }
 
     /// What is known of how good people's estimates are.
@@ -275,6 +276,7 @@ impl Host {
             (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
                 owner.reason().map(|reason| reason.to_string())
             }
+            (HostState::Quarantined, ..) => Some("tasks of several jobs failed there and succeeded elsewhere".to_owned()),
             (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
             (_, _, OwnerState::Sharing(reason, slots)) => {
                 Some(format!("{reason}: tasks may use {slots} of {} slots", self.slots))
