@@ -97,7 +97,6 @@ impl Shares {
         number
     }
 
-
     /// Notes that so many tasks of a user's job run instead of so many.
     pub(crate) fn note(&mut self, number: u32, before: u64, running: u64) {
         let half_life = self.half_life();
@@ -257,7 +256,11 @@ impl Jobs {
             from = self.lines.waiting.range((Excluded(Rank::last_of(rank.class())), Unbounded)).next().copied();
         }
         let least = ahead.iter().map(|of| of.average).min_by(f64::total_cmp)?;
-        let users = if ahead.len() == 1 { "another user's job goes".to_owned() } else { format!("jobs of {} other users go", ahead.len()) };
+        let users = if ahead.len() == 1 {
+            "another user's job goes".to_owned()
+        } else {
+            format!("jobs of {} other users go", ahead.len())
+        };
         Some(format!(
             "{users} first: their users had fewer slots lately ({least:.1} on average, you {:.1})",
             mine.average
