@@ -136,8 +136,6 @@ states! {
         Lost = "lost",
         /// Gets no new work.
         Draining = "draining",
-        /// Gets no work for a while: tasks of several jobs failed there and succeeded elsewhere.
-        Quarantined = "quarantined",
     }
 }
 

@@ -18,8 +18,6 @@ enum Charge {
     Failure,
     /// The losses that the job bears.
     Loss,
-    /// The host: the task was not even started.
-    Host,
     /// Nothing: it was not the task's fault.
     Nothing,
 }
@@ -44,18 +42,12 @@ impl Scheduler {
         if outcome != Outcome::Stopped {
             self.learn(attempt, &outcome, ran, speed);
         }
-        if success {
-            self.praise(host, attempt.task.job);
-        }
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
             // It did as the policy wanted.
             Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(limit)) => Charge::Nothing,
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
-            Outcome::TimedOut(_) => Charge::Failure,
-            _ if success => Charge::Nothing,
-            _ if self.blame(host, attempt.task, matches!(outcome, Outcome::NotStarted(_))) => Charge::Host,
             _ => Charge::Failure,
         };
         let why = EndReason::Delivered(outcome);
@@ -224,7 +216,7 @@ impl Scheduler {
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),
-            Charge::Host | Charge::Nothing => {}
+            Charge::Nothing => {}
         }
         let settled = match record {
             Record { live, .. } if let Some(first) = live.first() => {
@@ -237,7 +229,7 @@ impl Scheduler {
             Record { failures, .. } if *failures > job.rules.retries => Some(Settled::Failed(attempt, why)),
             Record { losses, .. } if *losses > job.rules.max_losses => Some(Settled::LostTooOften(*losses)),
             _ => {
-                job.requeue(index, (attempt.number, matches!(charge, Charge::Failure | Charge::Host)));
+                job.requeue(index, (attempt.number, charge == Charge::Failure));
                 None
             }
         };

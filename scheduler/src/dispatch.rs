@@ -149,10 +149,7 @@ impl Scheduler {
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.in_slots() as u64).min(share).min(allowed);
         for _ in 0..room {
-            let next = job.scene(self.now, &self.settings, &self.hosts).waiting_for(id);
-            let Some((index, why)) = next.and_then(|index| job.take_waiting(index).map(|why| (index, why))) else {
-                break;
-            };
+            let Some((index, why)) = job.pop_waiting() else { break };
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
                 .start(job, index, id, why, fx);
         }
@@ -260,15 +257,18 @@ impl<'a> Starter<'a> {
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
                 let host = match &mut order {
-                    Some(order) => order.find(|host| scene.waiting_for(*host).is_some()),
-                    None => placement.propose(&scene, &job.plan, |host| scene.waiting_for(host).is_some()),
+                    Some(order) => order.next(),
+                    None => placement.propose(&scene, &job.plan, |_| true),
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
                 let there = if windows { self.hosts.table.get(&host) } else { None };
                 let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
-                let Some(index) = better.or_else(|| scene.waiting_for(host)) else { return };
-                let Some(why) = job.take_waiting(index) else { return };
+                let next = match better {
+                    Some(index) => job.take_waiting(index).map(|why| (index, why)),
+                    None => job.pop_waiting(),
+                };
+                let Some((index, why)) = next else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
                 if spare {
                     job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
@@ -292,10 +292,8 @@ impl<'a> Starter<'a> {
             job.wishes.remove(index);
             return self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx).is_some();
         }
+        let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return false };
         let Some(turn) = job.turn() else { return false };
-        let scene = self.scene(job);
-        let fit = |host| !scene.shuns(turn.index, host);
-        let Some(host) = placement.propose(&scene, &job.plan, fit) else { return false };
         let Some(why) = job.take_waiting(turn.index) else { return false };
         self.start(job, turn.index, host, why, fx).is_some()
     }

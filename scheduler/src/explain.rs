@@ -146,7 +146,6 @@ fn kind(host: &Host) -> &'static str {
         HostState::Suspect => "suspect",
         _ if host.presence != Presence::Connected => "not connected",
         HostState::Draining => "draining",
-        HostState::Quarantined => "quarantined",
         HostState::Suspended => "suspended",
         HostState::Busy => "busy",
         HostState::Ready => "ready",
@@ -165,8 +164,6 @@ impl Scheduler {
                 format!("{slots}, {kept} held for jobs of several ranks, {} held", plural(host.books.len(), "attempt"))
             }
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
-            ("quarantined", _) => self.why_quarantined(host),
-            (_, _) if let Some(why) = job.distrust(host, &self.hosts, self.now) => why,
             ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
             ("ready", _) if let Some(why) = self.why_too_short(host, job) => format!("ready: {why}"),
             ("ready", _) => {
@@ -184,12 +181,6 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Why a host gets no task of any job.
-    fn why_quarantined(&self, host: &Host) -> String {
-        let left = host.quarantine.map_or(Span::ZERO, |pause| pause.until.since(self.now));
-        format!("quarantined: tasks of several jobs failed here and succeeded elsewhere; tried again in {left}")
-    }
-
     /// Why a ready host is not there for long enough.
     fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
         let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;

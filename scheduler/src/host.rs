@@ -10,7 +10,6 @@ use common::job::Needs;
 use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, TaskId, Time};
 
-use crate::blame::Pause;
 use crate::books::Books;
 use crate::dense::Dense;
 use crate::effect::{CopyReason, Effect};
@@ -87,9 +86,6 @@ pub(crate) struct Host {
     /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
-    /// How many jobs in a row have put it aside for its failures; and since when it gets no work for that.
-    pub(crate) strikes: u32,
-    pub(crate) quarantine: Option<Pause>,
     /// Its speed and rate as counted in the fleet.
     counted: Option<(Speed, Option<TrackRecord>)>,
 }
@@ -210,8 +206,6 @@ impl Host {
             usable_slots: None,
             party: id,
             valid: 0,
-            strikes: 0,
-            quarantine: None,
             counted: None,
             finished: 0,
             lost: 0,
@@ -220,7 +214,7 @@ impl Host {
 
     /// Whether new work can be sent to it, if it has room.
     pub(crate) fn takes_work(&self) -> bool {
-        self.lets_go_on() && !self.draining && !self.is_quarantined()
+        self.lets_go_on() && !self.draining
     }
 
     /// Whether what it holds can go on.
@@ -239,8 +233,7 @@ impl Host {
     }
 
     pub(crate) fn free_slots(&self) -> usize {
-        let slots = if self.on_trial() { 1.min(self.usable_slots()) } else { self.usable_slots() };
-        (slots as usize).saturating_sub(self.in_slots()).saturating_sub(self.reserved as usize)
+        (self.usable_slots() as usize).saturating_sub(self.in_slots()).saturating_sub(self.reserved as usize)
     }
 
     /// How many live attempts take a slot, or wait for one.
@@ -317,7 +310,6 @@ impl Host {
             (Liveness::Suspect, _) => HostState::Suspect,
             _ if self.presence == Presence::Awaited => HostState::Suspect,
             (Liveness::Alive, _) if self.draining => HostState::Draining,
-            (Liveness::Alive, _) if self.is_quarantined() => HostState::Quarantined,
             (Liveness::Alive, owner) if !owner.lets_run() => HostState::Suspended,
             (Liveness::Alive, _) if self.free_slots() == 0 => HostState::Busy,
             (Liveness::Alive, _) => HostState::Ready,
@@ -344,8 +336,6 @@ pub(crate) struct Index {
     pub(crate) checks: BTreeSet<(Time, HostId)>,
     /// When each backlog is looked at next.
     pub(crate) backlogs: BTreeSet<(Time, HostId)>,
-    /// When each quarantined host is tried again.
-    pub(crate) quarantines: BTreeSet<(Time, HostId)>,
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,

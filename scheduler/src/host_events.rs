@@ -188,10 +188,6 @@ impl Scheduler {
     pub(crate) fn on_host_drained(&mut self, id: HostId, draining: bool) {
         let host = self.hosts.entry(id, self.now);
         host.draining = draining;
-        if !draining {
-            host.strikes = 0;
-            self.set_quarantine(id, None);
-        }
         self.reindex(id);
         self.watch(id);
     }

@@ -9,7 +9,6 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
-use crate::blame::{Blame, Shunned};
 use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
@@ -87,8 +86,6 @@ pub(crate) struct Job {
     pub(crate) gang: Option<Box<Gang>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
-    /// On which hosts its tasks failed.
-    pub(crate) blame: Blame,
     /// How many of its tasks run, as its user's share counts them.
     pub(crate) shared: u64,
     in_line: bool,
@@ -122,8 +119,6 @@ pub(crate) struct Record {
     /// number of that attempt.
     pub(crate) killed_s: f64,
     killed: u32,
-    /// The hosts on which it failed.
-    pub(crate) shunned: Option<Box<Shunned>>,
     /// Speed of the host that its primary attempt was last given to.
     pub(crate) primary_speed: Option<Speed>,
     /// What is known of its results, of a job that compares them.
@@ -228,7 +223,6 @@ impl Job {
             speculation: None,
             gang: None,
             alone: BTreeMap::new(),
-            blame: Blame::default(),
             shared: 0,
             in_line: false,
             in_copy_line: false,
@@ -362,6 +356,15 @@ impl Job {
             (&self.cancelled, TaskState::Cancelled),
         ];
         sets.into_iter().find(|(set, _)| set.contains(index)).map(|(_, state)| state)
+    }
+
+    /// The task that is next, out of the waiting ones, its record made if need be.
+    pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
+        if let Some(index) = self.requeued.pop_first() {
+            let why = self.records.get(&index).map_or(StartReason::First, Record::start_reason);
+            return Some((index, why));
+        }
+        self.pop_waiting_fresh()
     }
 
     /// The next waiting task that has had no attempt.
@@ -536,15 +539,12 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).chain(self.blame.alarm()).min()
+        timeout.into_iter().chain(self.plan.review).min()
     }
 
     /// The time of its alarm has come.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
-        if self.blame.on_alarm(now) {
-            self.plan.declined = None;
-        }
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now
         {

@@ -4,7 +4,6 @@
 
 mod ahead;
 mod attempts;
-mod blame;
 mod books;
 mod calendar;
 mod dense;

@@ -78,8 +78,7 @@ impl Scheduler {
     pub fn next_wakeup(&self) -> Option<Time> {
         let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
         let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
-        let quarantine = self.hosts.index.quarantines.first();
-        checks.into_iter().chain(backlogs).chain(quarantine).map(|(at, _)| *at).chain(alarm).min()
+        checks.into_iter().chain(backlogs).map(|(at, _)| *at).chain(alarm).min()
     }
 
     /// What earlier days taught.
@@ -131,7 +130,6 @@ impl Scheduler {
             Event::Tick => {
                 self.on_tick(fx);
                 self.on_alarms();
-                self.on_quarantines();
                 self.recall(fx);
             }
         }

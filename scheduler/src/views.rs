@@ -276,9 +276,6 @@ impl Host {
             (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
                 owner.reason().map(|reason| reason.to_string())
             }
-            (HostState::Quarantined, ..) => {
-                Some("tasks of several jobs failed there and succeeded elsewhere".to_owned())
-            }
             (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
             (_, _, OwnerState::Sharing(reason, slots)) => {
                 Some(format!("{reason}: tasks may use {slots} of {} slots", self.slots))

@@ -83,7 +83,6 @@ impl Core {
         for id in self.hosts.keys() {
             let word = match self.scheduler.host(*id).map(|host| host.state) {
                 Some(HostState::Draining) => "drained",
-                Some(HostState::Quarantined) => "quarantined",
                 Some(HostState::Suspended) => "kept by their owners",
                 Some(HostState::Ready | HostState::Busy) => "without what the job needs",
                 Some(HostState::Suspect | HostState::Lost) | None => "not connected",

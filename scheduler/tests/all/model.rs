@@ -34,8 +34,6 @@ pub(crate) struct Model {
     pub(crate) attempts: BTreeMap<AttemptId, ModelAttempt>,
     /// Jobs that the restarted scheduler has not been told of yet.
     to_restore: BTreeMap<JobId, ModelJob>,
-    /// How many attempts of each job failed on each host.
-    blamed: BTreeMap<(JobId, HostId), u32>,
     now: Time,
 }
 
@@ -171,8 +169,7 @@ impl Model {
     pub(crate) fn new(settings: Settings, incarnation: Incarnation) -> Self {
         let (jobs, to_restore, hosts, attempts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (offers, lent) = (BTreeMap::new(), BTreeSet::new());
-        let blamed = BTreeMap::new();
-        Self { settings, incarnation, jobs, hosts, offers, lent, attempts, to_restore, blamed, now: Time(0) }
+        Self { settings, incarnation, jobs, hosts, offers, lent, attempts, to_restore, now: Time(0) }
     }
 
     /// Considers one step.
@@ -184,11 +181,6 @@ impl Model {
             && let Some(job) = self.jobs.get_mut(&attempt.task.job)
         {
             job.long |= ran.secs() >= 10.0;
-        }
-        if let Event::AttemptEnded { host, attempt, outcome, .. } = event
-            && !outcome.success()
-        {
-            *self.blamed.entry((attempt.task.job, *host)).or_default() += 1;
         }
         let mut listed: &[Held] = self.listed(event);
         let mut verdicts = Vec::new();
@@ -598,12 +590,7 @@ impl Model {
         for (id, host) in &self.hosts {
             let status = scheduler.host(*id).expect("every host is shown");
             assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
-            if status.state == HostState::Quarantined {
-                let jobs = self.blamed.iter().filter(|((_, host), failures)| host == id && **failures >= 3).count();
-                assert!(jobs >= 3, "{id} is quarantined for the failures of {jobs} jobs");
-            } else {
-                assert_eq!(status.state, host.state(self.in_slots(*id)), "state of {id}");
-            }
+            assert_eq!(status.state, host.state(self.in_slots(*id)), "state of {id}");
             assert_eq!(status.state, host.announced, "changes of {id} are announced");
             assert!(host.health == Health::Lost || scheduler.next_wakeup().is_some(), "{id} is watched");
         }
@@ -641,13 +628,9 @@ impl Model {
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let stays = |id| !self.lent.contains(&id);
         let free = |id, host: &ModelHost| host.takes_work() && stays(id) && self.in_slots(id) < host.usable();
-        // A host on which a task of the job failed may be passed over for that, and a user may have all that he may have.
-        let trusted = |host: &HostId| !self.blamed.contains_key(&(id, *host));
+        // A user may have all that he may have.
         let bounded = self.settings.sharing.as_ref().is_some_and(|sharing| sharing.most_running_each.is_some());
-        let quarantined =
-            |host: &HostId| scheduler.host(*host).is_some_and(|host| host.state == HostState::Quarantined);
-        let blameless = |host: &HostId| !bounded && trusted(host) && !quarantined(host);
-        let idle = self.hosts.iter().find(|(id, host)| free(**id, host) && does(id) && blameless(id));
+        let idle = self.hosts.iter().find(|(id, host)| !bounded && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };

@@ -43,7 +43,7 @@ fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
         for host in 1..=2 {
             w.host(host).joins();
         }
-        w.job(5_000).policy(policy).user("ann").submit();
+        w.job(500).policy(policy).user("ann").submit();
         rounds(&mut w, 2, 20);
         let late = w.job(3).policy(policy).user("ben").submit();
         w.pass(s(1));
@@ -55,20 +55,20 @@ fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
 
 #[test]
 fn equal_users_have_equally_many_slots_in_the_long_run() {
-    let mut w = sharing(|_| {});
+    let mut w = sharing(|sharing| sharing.half_life = s(20));
     for host in 1..=6 {
         w.host(host).joins();
     }
-    let jobs: Vec<JobId> = ["ann", "ben", "cleo"].into_iter().map(|user| w.job(4_000).user(user).submit()).collect();
+    let jobs: Vec<JobId> = ["ann", "ben", "cleo"].into_iter().map(|user| w.job(200).user(user).submit()).collect();
     // Long enough for what the first one had at the beginning to be forgotten.
-    rounds(&mut w, 6, 900);
+    rounds(&mut w, 6, 40);
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
-    for _ in 0..50 {
+    for _ in 0..25 {
         rounds(&mut w, 6, 1);
         running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
     for job in jobs {
-        assert!((90..=110).contains(&had[&job]), "{job} had {} of 300", had[&job]);
+        assert!((40..=60).contains(&had[&job]), "{job} had {} of 150", had[&job]);
     }
 }
 
@@ -76,15 +76,16 @@ fn equal_users_have_equally_many_slots_in_the_long_run() {
 fn who_weighs_more_has_more() {
     let mut w = sharing(|sharing| {
         sharing.weights.insert("ann".to_owned(), 3.0);
+        sharing.half_life = s(20);
     });
     for host in 1..=8 {
         w.host(host).joins();
     }
-    let ann = w.job(9_000).user("ann").submit();
-    let ben = w.job(9_000).user("ben").submit();
-    rounds(&mut w, 8, 900);
+    let ann = w.job(600).user("ann").submit();
+    let ben = w.job(600).user("ben").submit();
+    rounds(&mut w, 8, 40);
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
-    for _ in 0..50 {
+    for _ in 0..20 {
         rounds(&mut w, 8, 1);
         running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
@@ -96,7 +97,7 @@ fn who_weighs_more_has_more() {
 fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
     let mut w = sharing(|_| {});
     w.host(1).joins();
-    w.job(1_000).user("ann").submit();
+    w.job(300).user("ann").submit();
     rounds(&mut w, 1, 10);
     let urgent = w.job(10).user("ann").priority(i32::MAX).submit();
     let other = w.job(1).user("ben").submit();
@@ -135,8 +136,8 @@ fn slots_that_become_free_at_once_are_divided() {
 fn what_users_had_lately_outlives_a_restart() {
     let mut w = sharing(|_| {});
     w.host(1).joins();
-    w.job(1_000).user("ann").submit();
-    rounds(&mut w, 1, 600);
+    w.job(300).user("ann").submit();
+    rounds(&mut w, 1, 100);
     let learned = w.scheduler.experience();
     let mut again = sharing(|_| {});
     again.send(scheduler::Event::Learned(Box::new(learned)));
@@ -150,7 +151,7 @@ fn what_users_had_lately_outlives_a_restart() {
 fn a_job_is_told_that_others_had_fewer_slots() {
     let mut w = sharing(|_| {});
     w.host(1).joins();
-    let ann = w.job(1_000).user("ann").submit();
+    let ann = w.job(300).user("ann").submit();
     rounds(&mut w, 1, 60);
     w.job(10).user("ben").submit();
     let told = w.scheduler.explain(ann).expect("a job");

@@ -147,7 +147,6 @@ impl<'a> Scene<'a> {
         let (now, start_cost) = (self.now, self.settings.start_cost);
         let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
         self.hosts.offer(id, self.needs())
-            && self.job.trusts(id, self.hosts)
             && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
     }
 
@@ -167,10 +166,7 @@ impl<'a> Scene<'a> {
     /// compared none is on a host of the same owner, and none of its results is from one.
     pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
         if !self.job.rules.quorum.compares() {
-            return !self.job.is_on(index, host) && !self.shuns(index, host);
-        }
-        if self.shuns(index, host) {
-            return false;
+            return !self.job.is_on(index, host);
         }
         let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
         let mine = party(host);
