@@ -139,6 +139,11 @@ impl From<LinkError> for Failure {
                 Failure::new(Exit::Unreachable, "unreachable", format!("the master at {master} does not answer"), hint)
                     .because(why)
             }
+            LinkError::Closed(why) if why.contains("waits for an admin") => {
+                let hint = "ask an admin for: deskgrid identity approve NAME";
+                Failure::new(Exit::NotAuthorised, "not-approved", "the master does not let this identity in yet", hint)
+                    .because(why)
+            }
             LinkError::Closed(why) => {
                 let what = "the connection to the master ended";
                 Failure::new(Exit::Unreachable, "unreachable", what, "try again; the master's log says more")
@@ -150,8 +155,7 @@ impl From<LinkError> for Failure {
                 Failure::new(Exit::NotAuthorised, "wrong-master", what, hint).because(why)
             }
             LinkError::NotAccepted(why) => {
-                let hint =
-                    "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT --join TOKEN";
+                let hint = "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT";
                 Failure::new(Exit::NotAuthorised, "not-authorised", "the master does not accept this identity", hint)
                     .because(why)
             }
@@ -159,15 +163,19 @@ impl From<LinkError> for Failure {
             LinkError::File { what, path, source } => Failure::io(format!("{what} {}", path.display()), &source),
             LinkError::NoIdentity { dir } => {
                 let what = format!("no identity in {}", dir.display());
-                let hint = "deskgrid login --master HOST:PORT --join TOKEN (or --dir with the master's own directory)";
+                let hint = "deskgrid login --master HOST:PORT (or --dir with the master's own directory)";
                 Failure::new(Exit::NotAuthorised, "no-identity", what, hint)
             }
             LinkError::BadIdentity(_) => Failure::new(Exit::NotAuthorised, "bad-identity", error.to_string(), ""),
-            LinkError::Protocol(_) => {
+            LinkError::Protocol(_) | LinkError::Unread => {
                 let hint = "do both ends run the same version? compare deskgrid --version";
                 Failure::new(Exit::Error, "protocol", error.to_string(), hint)
             }
-            LinkError::Damaged { .. } => Failure::new(Exit::Error, "damaged", error.to_string(), "try again"),
+            LinkError::Damaged { .. } => {
+                let hint =
+                    "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
+                Failure::new(Exit::Error, "damaged", error.to_string(), hint)
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod commands;
 mod demo;
 mod failure;
 mod files;
+mod handed;
 mod logs;
 mod output;
 mod parallel;
@@ -35,13 +36,13 @@ pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
 
 /// Runs the command that this process was called with.
 pub fn main() -> ExitCode {
-    let words: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    let cli = match usage::parse(&words) {
+    let handed = handed::take();
+    let cli = match usage::parse(&handed.words) {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
     let mode = cli.global.output;
-    match commands::run(cli) {
+    match commands::run(cli, handed.join) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             output::Output::failure(mode, &failure);

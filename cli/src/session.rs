@@ -1,5 +1,7 @@
 //! A command's conversation with the master: connects with this machine's identity, asks, and sorts the answers.
 
+use std::sync::{Mutex, PoisonError};
+
 use common::JobId;
 use common::selector::Selector;
 use common::view::{
@@ -7,11 +9,35 @@ use common::view::{
 };
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
-use link::{Client, Purpose};
+use link::{Client, Connection, Identity, LinkError, Purpose};
 
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::state::StateDir;
+
+/// The connections of this process. However a command ends, the master is told that they do: one that it has to find out
+/// by itself counts against the user for some seconds more.
+static OPEN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
+
+/// Connects, for as long as this process lasts at most.
+///
+/// # Errors
+/// As `Client::connect`.
+pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
+    let client = Client::connect(identity).await?;
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|connection| connection.quic().close_reason().is_none());
+    open.push(client.connection().clone());
+    Ok(client)
+}
+
+/// Ends every connection that a command has left open.
+pub(crate) async fn goodbye() {
+    let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    for connection in open.iter().filter(|connection| connection.quic().close_reason().is_none()) {
+        connection.close("done").await;
+    }
+}
 
 /// A connection as this machine's user.
 #[derive(Debug, Clone)]
@@ -41,7 +67,7 @@ impl Session {
     /// If there is none, or the master is out of reach or does not accept it.
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
         let identity = link::renewal::fresh(&state.client(), Purpose::Client).await?;
-        let client = Client::connect(&identity).await?;
+        let client = connect(&identity).await?;
         Ok(Self { client, master: identity.link.master })
     }
 

@@ -61,7 +61,7 @@ impl<'a> WayBack<'a> {
 
     async fn try_once(&self) -> Result<Client, LinkError> {
         let identity = link::Identity::load(&self.state.client())?;
-        let connecting = Client::connect(&identity);
+        let connecting = crate::session::connect(&identity);
         match self.left() {
             None => connecting.await,
             Some(left) => tokio::time::timeout(left, connecting).await.unwrap_or_else(|_| {

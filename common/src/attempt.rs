@@ -72,6 +72,8 @@ pub enum Outcome {
     Stopped,
     /// It went beyond what its host allows of memory or disk, and was ended; says what.
     OverLimit(String),
+    /// It ended, and what it left was damaged on its host before the master had it; says what. No failure of its task.
+    ResultLost(String),
 }
 
 impl Outcome {
@@ -104,6 +106,7 @@ impl fmt::Display for Outcome {
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
             Outcome::Stopped => write!(f, "stopped by the master"),
             Outcome::OverLimit(what) => write!(f, "ended at a limit of its host: {what}"),
+            Outcome::ResultLost(what) => write!(f, "ended, and its result was lost on its host: {what}"),
         }
     }
 }

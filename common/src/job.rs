@@ -238,6 +238,11 @@ impl Tolerance {
     pub fn part(self) -> f64 {
         f64::from_bits(self.0)
     }
+
+    /// Whether it is one that [`Tolerance::new`] makes: what comes from elsewhere may be any bits.
+    fn is_sound(self) -> bool {
+        Self::new(self.part()).is_some()
+    }
 }
 
 /// Words that say of no two results whether they agree.
@@ -362,6 +367,9 @@ pub enum BadJob {
     /// A quorum of none, or of more than makes sense.
     #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
     QuorumSize(u32),
+    /// A tolerance that compares nothing.
+    #[error("numbers cannot be compared to within {0} of each other: say a part between 0 and 1, such as float:1e-6")]
+    Tolerance(f64),
     /// A quorum together with checkpoints.
     #[error("a job cannot have both a quorum and checkpoints: one host's state would go into another's result")]
     QuorumOfStates,
@@ -421,6 +429,11 @@ impl JobSpec {
         }
         if saves != self.rules.checkpoint {
             return Err(BadJob::CheckpointRule(self.rules.checkpoint));
+        }
+        if let Compare::Floats(tolerance) = self.rules.quorum.compare
+            && !tolerance.is_sound()
+        {
+            return Err(BadJob::Tolerance(tolerance.part()));
         }
         match self.rules.quorum.size {
             1..=MAX_QUORUM if saves && self.rules.quorum.compares() => Err(BadJob::QuorumOfStates),
@@ -584,6 +597,17 @@ mod tests {
         assert_eq!("float:1e-6".parse(), Ok(Compare::Floats(Tolerance::new(1e-6).unwrap())));
         for bad in ["", "float", "float:", "float:1", "float:-1", "float:nan", "bytes:1", "numbers"] {
             assert!(bad.parse::<Compare>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_tolerance_that_no_program_of_ours_sends_is_refused_when_it_comes_over_the_wire() {
+        for part in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1.0] {
+            let tolerance: Tolerance = postcard::from_bytes(&postcard::to_stdvec(&part.to_bits()).unwrap()).unwrap();
+            let quorum = Quorum { size: 2, adaptive: false, compare: Compare::Floats(tolerance) };
+            let job = JobSpec { rules: Rules { quorum, ..Rules::default() }, ..job(Work::Noop) };
+            let refused = job.check().expect_err("it compares nothing").to_string();
+            assert!(refused.contains(&part.to_string()) && refused.contains("float:1e-6"), "{refused}");
         }
     }
 

@@ -49,13 +49,23 @@ impl Client {
         let connection = connect(identity, Purpose::Client).await?;
         let (role, user) = (identity.link.role, identity.link.name.clone());
         let mut client = Self { connection, role, user, version: 0 };
-        match client.ask(&Request::Hello(Versions::ours())).await?.pop() {
-            Some(Reply::Welcome { version, role, user, .. }) => {
-                (client.version, client.role, client.user) = (version, role, user);
+        match client.hello().await {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                client.close().await;
+                Err(error)
             }
-            other => return Err(unexpected(other.as_ref())),
         }
-        Ok(client)
+    }
+
+    async fn hello(&mut self) -> Result<(), LinkError> {
+        match self.ask(&Request::Hello(Versions::ours())).await?.pop() {
+            Some(Reply::Welcome { version, role, user, .. }) => {
+                (self.version, self.role, self.user) = (version, role, user);
+                Ok(())
+            }
+            other => Err(unexpected(other.as_ref())),
+        }
     }
 
     /// What the master lets this client do.

@@ -28,7 +28,22 @@ const STALL: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: Arc<PathBuf>,
-    arriving: Arc<Mutex<BTreeMap<BlobHash, Arc<tokio::sync::Mutex<()>>>>>,
+    arriving: Arc<Mutex<BTreeMap<Arrival, Arc<tokio::sync::Mutex<()>>>>>,
+}
+
+/// What comes in, and from whom: each sender has a place of its own for what has come so far, so that nobody waits for another
+/// sender, or goes on with what another one sent.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    hash: BlobHash,
+    from: String,
+}
+
+/// The right to bring one blob in for one sender.
+#[derive(Debug)]
+pub struct Arriving {
+    arrival: Arrival,
+    _turn: tokio::sync::OwnedMutexGuard<()>,
 }
 
 impl BlobStore {
@@ -100,7 +115,7 @@ impl BlobStore {
 
     /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that cannot be noted the
     /// blob is merely older than it might be.
-    fn touch(&self, blob: &BlobRef) {
+    pub fn touch(&self, blob: &BlobRef) {
         let now = SystemTime::now();
         let _ = File::options().write(true).open(self.path_of(&blob.hash)).and_then(|file| file.set_modified(now));
     }
@@ -111,6 +126,25 @@ impl BlobStore {
     /// If the directory refuses.
     pub fn remove(&self, hash: &BlobHash) -> io::Result<()> {
         match fs::remove_file(self.path_of(hash)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the blob is there and is what its name says.
+    pub fn verify(&self, blob: &BlobRef) -> bool {
+        hash_file(&self.path_of(&blob.hash)).is_ok_and(|found| found == *blob)
+    }
+
+    /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is not here any more, and can be
+    /// brought in again. Fine where it is not there.
+    ///
+    /// # Errors
+    /// If the directory refuses.
+    pub fn set_aside(&self, hash: &BlobHash) -> io::Result<()> {
+        let damaged = self.root.join("damaged");
+        fs::create_dir_all(&damaged)?;
+        match fs::rename(self.path_of(hash), damaged.join(hash.to_string())) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
         }
@@ -181,18 +215,38 @@ impl BlobStore {
         sync_dir(dir).inspect_err(|_| drop(fs::remove_file(&target)))
     }
 
-    /// The turn to bring this blob in: one at a time.
-    async fn turn(&self, hash: BlobHash) -> tokio::sync::OwnedMutexGuard<()> {
+    /// The turn to bring this blob in from this sender, who has one at a time.
+    pub async fn turn(&self, hash: BlobHash, from: &str) -> Arriving {
+        let arrival = Arrival { hash, from: from.to_owned() };
         let lock = {
             let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
             arriving.retain(|_, lock| Arc::strong_count(lock) > 1);
-            arriving.entry(hash).or_default().clone()
+            arriving.entry(arrival.clone()).or_default().clone()
         };
-        lock.lock_owned().await
+        Arriving { arrival, _turn: lock.lock_owned().await }
     }
 
-    fn part_path(&self, hash: &BlobHash) -> PathBuf {
-        self.root.join("incoming").join(format!("{hash}.part"))
+    fn part_path(&self, Arrival { hash, from }: &Arrival) -> PathBuf {
+        self.root.join("incoming").join(format!("{from}.{hash}.part"))
+    }
+
+    /// How many bytes have come of what this sender has not sent whole, beside this blob.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn bytes_begun(&self, from: &str, beside: &BlobHash) -> io::Result<u64> {
+        let (prefix, but) = (format!("{from}."), format!("{from}.{beside}.part"));
+        let mut bytes = 0;
+        for part in fs::read_dir(self.root.join("incoming"))? {
+            let part = part?;
+            let name = part.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&prefix) && *name != but {
+                // Gone meanwhile: it has arrived.
+                bytes += part.metadata().map_or(0, |meta| meta.len());
+            }
+        }
+        Ok(bytes)
     }
 
     async fn keep_async(&self, part: PathBuf, blob: BlobRef) -> Result<(), LinkError> {
@@ -264,7 +318,11 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + 
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }
 
-fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
+/// Copies everything that `reader` gives to `writer`, and names it: what was copied is what was looked at.
+///
+/// # Errors
+/// If reading or writing fails.
+pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
     let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
     let mut piece = vec![0; PIECE];
     loop {
@@ -364,11 +422,11 @@ impl Incoming {
 /// # Errors
 /// If the other end does not have it, the connection is gone, or the disk refuses.
 pub async fn get(connection: &Connection, store: &BlobStore, blob: BlobRef) -> Result<(), LinkError> {
-    let _turn = store.turn(blob.hash).await;
+    let turn = store.turn(blob.hash, "master").await;
     if store.has(&blob) {
         return Ok(());
     }
-    let part = fetch_part(connection, blob, store.part_path(&blob.hash)).await?;
+    let part = fetch_part(connection, blob, store.part_path(&turn.arrival)).await?;
     store.keep_async(part, blob).await
 }
 
@@ -439,18 +497,27 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(), LinkError> {
+/// Sends a file from there on, and names what was sent.
+async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<BlobRef, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
     file.seek(io::SeekFrom::Start(offset)).await.map_err(failed)?;
-    let mut piece = vec![0; PIECE];
+    let (mut piece, mut hasher, mut size) = (vec![0; PIECE], blake3::Hasher::new(), 0);
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
-            0 => return Ok(()),
-            n => tx.raw().write_all(&piece[..n]).await?,
+            0 => return Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size }),
+            // Who asks and does not read keeps a file open here.
+            n => {
+                hasher.update(&piece[..n]);
+                size += n as u64;
+                tokio::time::timeout(UNREAD, tx.raw().write_all(&piece[..n])).await.map_err(|_| LinkError::Unread)??;
+            }
         }
     }
 }
+
+/// How long a piece may take to be read.
+const UNREAD: Duration = Duration::from_secs(60);
 
 /// Answers an [`Open::Get`].
 ///
@@ -458,16 +525,35 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<(),
 /// If the connection is gone or the file cannot be read.
 pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, offset: u64) -> Result<(), LinkError> {
     let path = store.path_of(&hash);
-    match tokio::fs::metadata(&path).await {
+    let sent = match tokio::fs::metadata(&path).await {
         Ok(meta) if offset <= meta.len() => {
             tx.send(&GetReply::Found(meta.len())).await?;
-            send_file(&mut tx, &path, offset).await?;
+            send_file(&mut tx, &path, offset).await?
         }
         _ => return refuse_get(tx, hash).await,
-    }
+    };
     tx.finish();
     tx.delivered().await;
+    if offset == 0 && sent.hash != hash {
+        look_again(store, sent.size, hash).await;
+    }
     Ok(())
+}
+
+/// What was sent was not what its name says. Unless it is now, it is put aside, so that it can be brought in again.
+async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
+    let store = store.clone();
+    let aside = run_blocking(move || {
+        if store.verify(&BlobRef { hash, size }) {
+            return Ok(false);
+        }
+        store.set_aside(&hash).map(|()| true)
+    });
+    match aside.await {
+        Ok(true) => tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk"),
+        Ok(false) => tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory"),
+        Err(error) => tracing::error!(%hash, %error, "content is damaged, and cannot be put aside"),
+    }
 }
 
 /// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is the same.
@@ -509,33 +595,43 @@ fn refusal_of(error: &LinkError) -> Option<Refusal> {
     }
 }
 
-/// Answers an [`Open::Put`] whose blob the caller is willing to take. The blob is durable before the answer says so.
+/// Takes the content of an [`Open::Put`] that the caller is willing to take, in the sender's turn. It is durable then, and the
+/// sender is still to be told ([`answer_stored`]). A file under its name that was damaged meanwhile is replaced.
 ///
 /// # Errors
-/// If the connection is gone or the disk refuses.
-pub async fn serve_put(store: &BlobStore, mut channel: Channel, blob: BlobRef) -> Result<(), LinkError> {
-    let _turn = store.turn(blob.hash).await;
-    if store.has(&blob) {
-        store.touch(&blob);
-    } else {
-        if let Err(error) = take(store, &mut channel, blob).await {
-            if let Some(refusal) = refusal_of(&error) {
-                let _ = tokio::fs::remove_file(store.part_path(&blob.hash)).await;
-                channel.rx.stop();
-                refuse_put(&mut channel.tx, refusal).await?;
-            }
-            return Err(error);
-        }
+/// If it did not arrive whole, of which the sender has been told; if the connection is gone or the disk refuses.
+pub async fn receive_put(
+    store: &BlobStore,
+    channel: &mut Channel,
+    blob: BlobRef,
+    turn: &Arriving,
+) -> Result<(), LinkError> {
+    let part = store.part_path(&turn.arrival);
+    let taken = take(store, channel, blob, part.clone()).await;
+    if let Err(error) = &taken
+        && let Some(refusal) = refusal_of(error)
+    {
+        let _ = tokio::fs::remove_file(part).await;
+        channel.rx.stop();
+        refuse_put(&mut channel.tx, refusal).await?;
     }
+    taken
+}
+
+/// Tells the sender of content that it is here, verified and durable.
+///
+/// # Errors
+/// If the connection is gone.
+pub async fn answer_stored(mut channel: Channel) -> Result<(), LinkError> {
     channel.tx.send(&PutReply::Stored).await?;
     channel.tx.finish();
     channel.tx.delivered().await;
     Ok(())
 }
 
-/// Takes a blob that is not here yet, and makes it durable.
-async fn take(store: &BlobStore, channel: &mut Channel, blob: BlobRef) -> Result<(), LinkError> {
-    let incoming = Incoming::resume(store.part_path(&blob.hash), blob.size).await?;
+/// Takes a blob, and makes it durable.
+async fn take(store: &BlobStore, channel: &mut Channel, blob: BlobRef, part: PathBuf) -> Result<(), LinkError> {
+    let incoming = Incoming::resume(part, blob.size).await?;
     channel.tx.send(&PutReply::Resume(incoming.have)).await?;
     let part = incoming.receive(&mut channel.rx, &blob).await?;
     store.keep_async(part, blob).await

@@ -15,6 +15,7 @@ use crate::channel::Channel;
 use crate::error::LinkError;
 use crate::identity::{Identity, key_hash};
 use crate::networks::Network;
+use crate::tunnel::{TunnelDoor, TunnelLimits};
 use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
@@ -28,13 +29,19 @@ const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it speaks so often, and both ends give
+/// the connection up after three words that did not come. Ten thousand of them are 2,500 words a second each way.
+const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(4);
+const WORKER_IDLE: VarInt = VarInt::from_u32(12_000);
 /// Clients are few, and somebody waits in front of one: it is to notice soon that the master was restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
+/// The same of a client, which says something every other second: one that was killed is to be forgotten soon.
+const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
 /// What waits for a peer that does not read, at most, in bytes.
-const SEND_WINDOW: u64 = 4 << 20;
+const SEND_WINDOW: u64 = 1 << 20;
 /// The shortest time between two words to strangers that their connection is gone.
 const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
@@ -70,10 +77,10 @@ impl Purpose {
 }
 
 /// Settings of either end.
-fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
+fn transport(keep_alive: Duration, idle: VarInt) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport
-        .max_idle_timeout(Some(IdleTimeout::from(IDLE)))
+        .max_idle_timeout(Some(IdleTimeout::from(idle)))
         .keep_alive_interval(Some(keep_alive))
         .receive_window(RECEIVE_WINDOW)
         .stream_receive_window(STREAM_WINDOW)
@@ -82,6 +89,11 @@ fn transport(keep_alive: Duration) -> Arc<TransportConfig> {
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None);
     Arc::new(transport)
+}
+
+/// Settings of somebody for whom nobody waits.
+pub(crate) fn patient() -> Arc<TransportConfig> {
+    transport(KEEP_ALIVE, IDLE)
 }
 
 /// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process before is told at once that
@@ -102,11 +114,16 @@ pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) ->
 ///
 /// # Errors
 /// As for [`listen`].
-pub async fn listen_tcp(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+pub async fn listen_tcp(
+    address: SocketAddr,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+    limits: TunnelLimits,
+) -> Result<(Endpoint, TunnelDoor), LinkError> {
     let (config, server) = serving(tls, seed)?;
     let bind = async {
-        let socket = tunnel::serve(tokio::net::TcpListener::bind(address).await?)?;
-        Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)
+        let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
+        Ok((Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?, door))
     };
     bind.await.map_err(LinkError::file("cannot listen on TCP", address.to_string()))
 }
@@ -114,7 +131,8 @@ pub async fn listen_tcp(address: SocketAddr, tls: rustls::ServerConfig, seed: [u
 fn serving(tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
     let crypto = QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-    server.transport_config(transport(KEEP_ALIVE));
+    // The shorter patience of the two ends counts for both.
+    server.transport_config(transport(KEEP_ALIVE, IDLE));
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -169,10 +187,14 @@ pub struct Connection {
 /// If nothing answers within some seconds, or what answers is not the identity's master.
 pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection, LinkError> {
     let client = purpose == Purpose::Client;
-    let (keep_alive, head_start) =
-        if client { (CLIENT_KEEP_ALIVE, CLIENT_HEAD_START) } else { (KEEP_ALIVE, HEAD_START) };
+    let (keep_alive, idle) = match purpose {
+        Purpose::Client => (CLIENT_KEEP_ALIVE, CLIENT_IDLE),
+        Purpose::Worker => (WORKER_KEEP_ALIVE, WORKER_IDLE),
+        Purpose::Enrol => (KEEP_ALIVE, IDLE),
+    };
+    let head_start = if client { CLIENT_HEAD_START } else { HEAD_START };
     let tls = tls::client_config(identity, purpose.alpn())?;
-    let caller = Caller::new(&identity.link.master, &key_hash(&identity.ca)?, tls, keep_alive)?;
+    let caller = Caller::new(&identity.link.master, &key_hash(&identity.ca)?, tls, transport(keep_alive, idle))?;
     Caller { home: identity.home.as_deref(), ..caller }.connect(head_start).await
 }
 
@@ -191,11 +213,11 @@ impl<'a> Caller<'a> {
         master: &'a str,
         ca_key_hash: &[u8; 32],
         tls: rustls::ClientConfig,
-        keep_alive: Duration,
+        transport: Arc<TransportConfig>,
     ) -> Result<Self, LinkError> {
         let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-        config.transport_config(transport(keep_alive));
+        config.transport_config(transport);
         Ok(Self { master, wanted: tls::wanted_name(ca_key_hash), config, home: None })
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use common::Time;
 use common::token::JoinToken;
 use common::wire::Versions;
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use rcgen::{CertificateParams, KeyPair};
 
-use crate::endpoint::{Caller, Connection, KEEP_ALIVE, Purpose, Way};
+use crate::endpoint::{Caller, Connection, Purpose, Way, patient};
 use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
@@ -16,12 +16,20 @@ use crate::tls;
 /// How long to wait before the same is asked again where the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`. The key is made here. The token's secret
+/// Redeems `token` at `master` for whatever it is for, as [`enrol_as`] does.
+///
+/// # Errors
+/// As [`enrol_as`].
+pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identity, LinkError> {
+    enrol_as(master, token, name, Wanted::Any).await
+}
+
+/// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`, of the kind that is `wanted`. The key is made here. The token's secret
 /// leaves this machine only after the master has shown a chain to the CA key that the token names.
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or refuses the token.
-pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identity, LinkError> {
+pub async fn enrol_as(master: &str, token: &JoinToken, name: &str, wanted: Wanted) -> Result<Identity, LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
     let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?;
@@ -31,6 +39,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
         secret: token.secret,
         csr: csr.der().to_vec(),
         name: name.to_owned(),
+        wanted,
     };
     let reply = match redeem(master, token, &request).await {
         // The token may be used up by now; the master gives the same key the same answer.
@@ -61,7 +70,7 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
 
 async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
     let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(master, &token.ca_key_hash, tls, KEEP_ALIVE)?.connect_patiently().await?;
+    let connection = Caller::new(master, &token.ca_key_hash, tls, patient())?.connect_patiently().await?;
     let mut channel = connection.open_bare().await?;
     channel.tx.send(request).await?;
     channel.tx.finish();
@@ -112,7 +121,7 @@ impl Asker {
     /// As for [`probe`].
     pub async fn probe(&self, way: Way) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
-        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, KEEP_ALIVE)?.connect_by(way).await?;
+        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?.connect_by(way).await?;
         ask(connection).await
     }
 }
@@ -120,7 +129,14 @@ impl Asker {
 async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     let asked = std::time::Instant::now();
     let mut channel = connection.open_bare().await?;
-    let nothing = Enrol { versions: Versions::ours(), token: 0, secret: [0; 16], csr: Vec::new(), name: String::new() };
+    let nothing = Enrol {
+        versions: Versions::ours(),
+        token: 0,
+        secret: [0; 16],
+        csr: Vec::new(),
+        name: String::new(),
+        wanted: Wanted::Any,
+    };
     channel.tx.send(&nothing).await?;
     channel.tx.finish();
     let reply = channel.rx.expect::<EnrolReply>().await?;

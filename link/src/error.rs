@@ -38,6 +38,9 @@ pub enum LinkError {
     /// The connection ended in the middle of something.
     #[error("the connection to the master ended: {0}")]
     Closed(String),
+    /// The other end asked for something and does not read it.
+    #[error("the other end does not read what it asked for")]
+    Unread,
     /// The other end sent something that is no message of ours.
     #[error("the other end does not speak deskgrid's protocol: {0}")]
     Protocol(String),

@@ -6,6 +6,7 @@
 pub mod channel;
 pub mod client;
 pub mod content;
+pub mod crowd;
 pub mod endpoint;
 mod enrol;
 pub mod error;
@@ -22,7 +23,9 @@ mod tunnel;
 pub use channel::{Channel, FrameReceiver, FrameSender};
 pub use client::{Client, Replies};
 pub use content::{BlobStore, Contents};
+pub use crowd::{Crowd, Place, place_of};
 pub use endpoint::{Connection, Purpose, Way, connect};
-pub use enrol::{Asker, Probe, enrol, probe};
+pub use enrol::{Asker, Probe, enrol, enrol_as, probe};
 pub use error::LinkError;
 pub use identity::{Identity, PeerName, Validity};
+pub use tunnel::{Cut, TunnelDoor, TunnelLimits};

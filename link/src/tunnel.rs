@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -16,8 +16,10 @@ use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{Semaphore, watch};
+
+use crate::crowd::{Crowd, Place};
 
 /// What the side that connects says first: whoever says something else is not one of us.
 const GREETING: [u8; 8] = *b"deskgrd1";
@@ -25,8 +27,10 @@ const GREETING: [u8; 8] = *b"deskgrd1";
 const GREETED: Duration = Duration::from_secs(5);
 /// A tunnel in which nothing comes for so long is given up; QUIC gives up before.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Tunnels that a listener has at a time.
-const MOST: usize = 16_384;
+/// How long whoever opens a tunnel may take to show who it is, and how long an end may be left without a connection.
+const UNKNOWN: Duration = Duration::from_secs(10);
+/// So many cut tunnels wait to be told of; of more it is not told.
+const TOLD: usize = 256;
 /// Datagrams that wait for one tunnel, and for the endpoint.
 const OUTWARD: usize = 256;
 const INWARD: usize = 1_024;
@@ -43,12 +47,82 @@ pub(crate) struct Tunnels {
     inbox: Mutex<Receiver<Datagram>>,
 }
 
+/// How many tunnels a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunnelLimits {
+    /// At all. Each takes one of the process's files.
+    pub most: usize,
+    /// So many of those who have not shown who they are.
+    pub unknown: usize,
+    /// So many of these of one address.
+    pub unknown_of_one: usize,
+}
+
+/// A tunnel that was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Where it came from.
+    pub from: IpAddr,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// Where whoever serves says which tunnels are used by somebody known, and hears of those that were cut.
+#[derive(Debug)]
+pub struct TunnelDoor {
+    peers: Arc<Peers>,
+    cut: tokio::sync::Mutex<Receiver<Cut>>,
+}
+
+/// Keeps a tunnel known, until it is dropped.
+#[derive(Debug)]
+pub struct KnownTunnel {
+    peer: SocketAddr,
+    peers: Arc<Peers>,
+}
+
+impl TunnelDoor {
+    /// Whoever comes through this tunnel has shown who it is: the tunnel stays for as long as this is kept.
+    pub fn known(&self, peer: SocketAddr) -> KnownTunnel {
+        self.peers.count(peer, true);
+        KnownTunnel { peer, peers: Arc::clone(&self.peers) }
+    }
+
+    /// The next tunnel that was cut; never resolves where there is no listener any more.
+    pub async fn cut(&self) -> Cut {
+        match self.cut.lock().await.recv().await {
+            Some(cut) => cut,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for KnownTunnel {
+    fn drop(&mut self) {
+        self.peers.count(self.peer, false);
+    }
+}
+
+/// One end of a tunnel.
+#[derive(Debug)]
+struct Peer {
+    send: Sender<Vec<u8>>,
+    /// By how many connections it is known.
+    known: watch::Sender<usize>,
+}
+
 /// Where each peer is sent datagrams.
 #[derive(Debug, Default)]
-struct Peers(Mutex<BTreeMap<SocketAddr, Sender<Vec<u8>>>>);
+struct Peers(Mutex<BTreeMap<SocketAddr, Peer>>);
 
 impl Peers {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Sender<Vec<u8>>>> {
+    fn count(&self, peer: SocketAddr, more: bool) {
+        if let Some(peer) = self.lock().get(&peer) {
+            peer.known.send_modify(|known| *known = if more { *known + 1 } else { known.saturating_sub(1) });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, Peer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,21 +134,53 @@ pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
     let (tell, inbox) = channel(INWARD);
     let tunnels = Tunnels { local: stream.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
     let (send, outward) = channel(OUTWARD);
-    tunnels.out.lock().insert(address, send);
+    tunnels.out.lock().insert(address, Peer { send, known: watch::Sender::default() });
     tokio::spawn(carry(stream, address, tell, outward));
     Ok(Arc::new(tunnels))
 }
 
 /// Takes tunnels for as long as the socket is there.
-pub(crate) fn serve(listener: TcpListener) -> io::Result<Arc<Tunnels>> {
+pub(crate) fn serve(listener: TcpListener, limits: TunnelLimits) -> io::Result<(Arc<Tunnels>, TunnelDoor)> {
     let (tell, inbox) = channel(INWARD);
+    let (told, cut) = channel(TOLD);
     let tunnels = Tunnels { local: listener.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
-    tokio::spawn(accept(listener, tell, Arc::clone(&tunnels.out)));
-    Ok(Arc::new(tunnels))
+    let peers = Arc::clone(&tunnels.out);
+    let strangers = Strangers { crowd: Crowd::new(limits.unknown, limits.unknown_of_one), told };
+    tokio::spawn(accept(listener, limits.most, tell, Arc::clone(&peers), strangers));
+    Ok((Arc::new(tunnels), TunnelDoor { peers, cut: tokio::sync::Mutex::new(cut) }))
 }
 
-async fn accept(listener: TcpListener, tell: Sender<Datagram>, peers: Arc<Peers>) {
-    let room = Arc::new(Semaphore::new(MOST));
+/// Those whose tunnels are used by nobody known.
+#[derive(Debug, Clone)]
+struct Strangers {
+    crowd: Crowd,
+    told: Sender<Cut>,
+}
+
+impl Strangers {
+    /// Resolves with why a tunnel is to be cut.
+    async fn cut(&self, from: IpAddr, mut place: Place, mut known: watch::Receiver<usize>) -> &'static str {
+        loop {
+            tokio::select! {
+                biased;
+                known = tokio::time::timeout(UNKNOWN, known.wait_for(|known| *known > 0)) => match known {
+                    Err(_) => return "it did not show who it is within ten seconds",
+                    Ok(Err(_)) => return "it has ended",
+                    Ok(Ok(_)) => {}
+                },
+                () = place.lost() => return "others came after it, and it had not shown who it is",
+            }
+            drop(place);
+            if known.wait_for(|known| *known == 0).await.is_err() {
+                return "it has ended";
+            }
+            place = self.crowd.enter(from);
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, most: usize, tell: Sender<Datagram>, peers: Arc<Peers>, strangers: Strangers) {
+    let room = Arc::new(Semaphore::new(most));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -86,12 +192,15 @@ async fn accept(listener: TcpListener, tell: Sender<Datagram>, peers: Arc<Peers>
         };
         match accepted {
             Ok((stream, from)) => {
-                // Where there is no room the connection is closed at once.
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let (tell, peers) = (tell.clone(), Arc::clone(&peers));
+                // Where there is no room the connection is closed at once, and a stranger makes room for the next.
+                let Ok(room) = Arc::clone(&room).try_acquire_owned() else {
+                    strangers.crowd.oust();
+                    continue;
+                };
+                let (tell, peers, strangers) = (tell.clone(), Arc::clone(&peers), strangers.clone());
                 tokio::spawn(async move {
-                    admit(stream, from, tell, &peers).await;
-                    drop(place);
+                    admit(stream, from, tell, &peers, &strangers).await;
+                    drop(room);
                 });
             }
             Err(error) => {
@@ -102,15 +211,26 @@ async fn accept(listener: TcpListener, tell: Sender<Datagram>, peers: Arc<Peers>
     }
 }
 
-async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, peers: &Peers) {
+async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, peers: &Peers, strangers: &Strangers) {
+    let mut place = strangers.crowd.enter(from.ip());
     let mut said = [0; GREETING.len()];
-    let greeting = tokio::time::timeout(GREETED, stream.read_exact(&mut said)).await;
+    let greeting = tokio::select! {
+        () = place.lost() => return,
+        greeting = tokio::time::timeout(GREETED, stream.read_exact(&mut said)) => greeting,
+    };
     if !matches!(greeting, Ok(Ok(_))) || said != GREETING {
         return;
     }
     let (send, outward) = channel(OUTWARD);
-    peers.lock().insert(from, send);
-    carry(stream, from, tell, outward).await;
+    let (tell_known, known) = watch::channel(0);
+    peers.lock().insert(from, Peer { send, known: tell_known });
+    tokio::select! {
+        () = carry(stream, from, tell, outward) => {}
+        why = strangers.cut(from.ip(), place, known) => {
+            // Whoever is to be told may be behind; then there is enough to tell.
+            let _ = strangers.told.try_send(Cut { from: from.ip(), why });
+        }
+    }
     peers.lock().remove(&from);
 }
 
@@ -157,7 +277,7 @@ impl AsyncUdpSocket for Tunnels {
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         let fits = transmit.contents.len() <= usize::from(u16::MAX);
         if let Some(way) = self.out.lock().get(&transmit.destination).filter(|_| fits) {
-            let _ = way.try_send(transmit.contents.to_vec());
+            let _ = way.send.try_send(transmit.contents.to_vec());
         }
         Ok(())
     }
@@ -225,9 +345,42 @@ mod tests {
     }
 
     async fn listening() -> (Arc<Tunnels>, SocketAddr) {
-        let socket = serve(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
-        let address = socket.local_addr().unwrap();
+        let (socket, _, address) = guarded(TunnelLimits { most: 10, unknown: 10, unknown_of_one: 10 }).await;
         (socket, address)
+    }
+
+    async fn guarded(limits: TunnelLimits) -> (Arc<Tunnels>, TunnelDoor, SocketAddr) {
+        let (socket, door) = serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), limits).unwrap();
+        let address = socket.local_addr().unwrap();
+        (socket, door, address)
+    }
+
+    #[tokio::test]
+    async fn who_is_known_keeps_a_tunnel_while_strangers_push_each_other_out() {
+        let (master, door, address) = guarded(TunnelLimits { most: 10, unknown: 2, unknown_of_one: 2 }).await;
+        let worker = dial(address).await.unwrap();
+        send(&worker, address, b"hello");
+        let (from, _) = received(&master).await.unwrap();
+        let known = door.known(from);
+        let mut strangers = Vec::new();
+        for _ in 0..5 {
+            let stranger = dial(address).await.unwrap();
+            send(&stranger, address, b"me too");
+            received(&master).await.unwrap();
+            strangers.push(stranger);
+        }
+        for gone in &strangers[..3] {
+            assert_eq!(received(gone).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        }
+        assert_eq!(door.cut().await.from, from.ip());
+        send(&master, from, b"still there");
+        assert_eq!(received(&worker).await.unwrap().1, b"still there");
+        drop(known);
+        // Now it is one of the crowd again: the oldest but for those that came before.
+        let late = dial(address).await.unwrap();
+        send(&late, address, b"me too");
+        received(&master).await.unwrap();
+        assert_eq!(received(&strangers[3]).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[tokio::test]

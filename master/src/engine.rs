@@ -11,6 +11,7 @@ use common::attempt::{OutputFile, Stream};
 use common::token::{JoinToken, Role};
 use common::view::{AttemptState, JobState};
 use common::wire::Refusal;
+use common::wire::enrol::Wanted;
 use common::wire::worker::{ToMaster, ToWorker};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
 use link::Contents;
@@ -304,13 +305,14 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub fn enrol(&mut self, ticket: u64, token: &JoinToken, name: &str, key_hash: [u8; 32]) -> Result<(), StoreError> {
-        let answer = match self.core.redeem("somewhere", (token.id, &token.secret), name, key_hash, NEVER)? {
-            Redeemed::Peer(peer) | Redeemed::Again(peer) => {
-                Ok(Admitted { id: peer.id, host: peer.host, name: peer.name })
-            }
-            Redeemed::Wrong => Err("there is no such token"),
-            Redeemed::Refused(why) => Err(why),
-        };
+        let answer =
+            match self.core.redeem("somewhere", (token.id, &token.secret), name, (key_hash, Wanted::Any), NEVER)? {
+                Redeemed::Peer(peer) | Redeemed::Again(peer) => {
+                    Ok(Admitted { id: peer.id, host: peer.host, name: peer.name })
+                }
+                Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
+                Redeemed::Refused(why) => Err(why),
+            };
         if self.laws.token_before_certificate {
             self.answer(ticket, Answered::Enrolled(answer));
         } else {

@@ -1,15 +1,20 @@
-//! `/healthz` and `/metrics`. The REST API and the dashboard are not here yet.
+//! `/healthz` and `/metrics`, for one request on each connection. The REST API and the dashboard are not here yet.
+
+mod door;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State as Shared;
-use axum::http::StatusCode;
+use axum::extract::{Request, State as Shared};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use link::LinkError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
+use crate::limits::Files;
 use crate::run::State;
 
 /// Makes the metrics recorder, once for the process; a second master in one process records into the first's.
@@ -31,10 +36,47 @@ pub(crate) async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, L
 }
 
 /// Serves until the listener fails.
-pub(crate) async fn serve(listener: TcpListener, state: Arc<State>) {
-    let routes = Router::new().route("/healthz", get(healthz)).route("/metrics", get(show_metrics)).with_state(state);
-    if let Err(error) = axum::serve(listener, routes).await {
+pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files) {
+    let guarded = from_fn_with_state(state.clone(), guard);
+    let routes = Router::new().route("/healthz", get(healthz)).route("/metrics", get(show_metrics));
+    let routes = routes.layer(guarded).with_state(state);
+    if let Err(error) = axum::serve(door::Door::new(listener, files.http, files.http_of_one), routes).await {
         tracing::error!(%error, "HTTP ended");
+    }
+}
+
+/// Answers only who means this master, and once on each connection. A page of somebody else's whose name leads here would
+/// let the browser of whoever looks at it read the numbers: it says its own name.
+async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
+    let named = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
+    let mut response = match named {
+        Some(host) if !is_ours(&host, &state) => {
+            let what = "this master is not called so: use its address, localhost, or a name of http_hosts\n";
+            (StatusCode::MISDIRECTED_REQUEST, what).into_response()
+        }
+        _ => next.run(request).await,
+    };
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// Whether a host that was named is this one: an address (no page of another can have one for its name), this machine, or
+/// a name that is configured.
+fn is_ours(named: &str, state: &State) -> bool {
+    let host = without_port(named);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
+    let same = |name: &str| name.eq_ignore_ascii_case(host);
+    let advertised = state.config.advertise.as_deref().map(without_port);
+    address
+        || same("localhost")
+        || advertised.is_some_and(same)
+        || state.config.http_hosts.iter().any(|name| same(name))
+}
+
+fn without_port(named: &str) -> &str {
+    match named.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => host,
+        _ => named,
     }
 }
 
@@ -54,4 +96,17 @@ async fn show_metrics(Shared(state): Shared<Arc<State>>) -> Result<String, Statu
     }
     metrics::gauge!("deskgrid_open_jobs").set(jobs as f64);
     Ok(state.metrics.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_told_from_an_address() {
+        assert_eq!(without_port("localhost:7412"), "localhost");
+        assert_eq!(without_port("[::1]:7412"), "[::1]");
+        assert_eq!(without_port("example.org"), "example.org");
+        assert_eq!(without_port("[::1]"), "[::1]");
+    }
 }

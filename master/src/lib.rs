@@ -19,6 +19,7 @@ mod run;
 mod sessions;
 mod store;
 mod sweep;
+mod uploads;
 
 pub use config::{Config, Interval};
 pub use laws::Laws;

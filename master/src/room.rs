@@ -23,6 +23,8 @@ const STORE: [&str; 2] = ["store.sqlite", "store.sqlite-wal"];
 const AHEAD: u64 = 4 << 20;
 /// Of the reserve, one part in so many is held by the file.
 const HELD_PART: u64 = 4;
+/// Of the room, one part in so many may be taken by what one user sent and no job needs.
+const UNUSED_PART: u64 = 2;
 
 /// The room on the disk of one directory.
 pub(crate) struct Room {
@@ -73,6 +75,13 @@ impl Room {
             );
             Refusal::new(RefusalCode::Unavailable, what, "forget jobs that are done with, or ask the admin for more space")
         })
+    }
+
+    /// How many bytes one user's content that no job needs may take, those that it takes now included: as many as the master's
+    /// settings say, and never more than a part of the room, so that others can still submit.
+    pub(crate) fn for_unused(&self, now: u64, most: u64) -> u64 {
+        let room = self.left().saturating_sub(self.reserve).saturating_add(now);
+        most.min(room / UNUSED_PART)
     }
 
     /// Why a result of so many bytes gets no room, if so. What the file holds is given away for it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::token::Role;
 use link::identity::{LinkInfo, read_certificate};
-use link::{BlobStore, Identity, LinkError, Purpose, Validity, endpoint, files, tls};
+use link::{BlobStore, Identity, LinkError, Purpose, TunnelLimits, Validity, endpoint, tls};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -17,10 +17,12 @@ use crate::authority::Authority;
 use crate::away::Away;
 use crate::clock::Clock;
 use crate::core::{self, Handle};
-use crate::limits::{Attempted, Counters};
+use crate::limits::{Attempted, Counters, Files};
 use crate::room::Room;
+use crate::sessions::Entrance;
 use crate::sessions::live::Live;
 use crate::store::{Reader, Standing, Writer};
+use crate::uploads::Uploads;
 use crate::{Config, MasterError, compare, http, sessions, sweep};
 
 /// How long the word that the master goes may take to leave this machine.
@@ -39,9 +41,12 @@ pub(crate) struct State {
     pub(crate) room: Arc<Room>,
     pub(crate) authority: Authority,
     pub(crate) ca_key_hash: [u8; 32],
+    /// What to tell those on other machines that this master's address is.
+    pub(crate) known_as: String,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) clock: Clock,
     pub(crate) counters: Counters,
+    pub(crate) uploads: Uploads,
     pub(crate) live: Live,
 }
 
@@ -64,9 +69,10 @@ impl State {
 /// If another master runs there, the store or a port cannot be opened, or the store fails later.
 pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()>) -> Result<(), MasterError> {
     let home = dir.join("master");
-    files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
+    link::files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
     let _lock = lock(&home)?;
     let clock = Clock::start();
+    let files = Files::raise();
     let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
     let mut store = Writer::open(&home)?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
@@ -82,15 +88,17 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         None => None,
     };
     let bound = endpoint.local_addr().map_err(LinkError::file("cannot listen on", config.listen.to_string()))?;
-    let endpoints: Vec<quinn::Endpoint> = std::iter::once(endpoint).chain(fallback(bound, tls, seed).await).collect();
+    let mut entrances = vec![Entrance { endpoint, tunnels: None }];
+    entrances.extend(fallback(bound, tls, seed, files.tunnels).await);
     let address = config.advertise.clone().unwrap_or_else(|| reachable(bound).to_string());
+    let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
     let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
-    let (counters, live) = (Counters::new(&config.limits), Live::default());
+    let (counters, live) = (Counters::new(&config.limits, &files), Live::default());
     let state = State {
         home: home.clone(),
         config,
@@ -100,29 +108,35 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         room,
         authority,
         ca_key_hash,
+        known_as,
         metrics,
         clock,
         counters,
+        uploads: Uploads::default(),
         live,
     };
     let state = Arc::new(state);
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
     let mut tasks = JoinSet::new();
-    for endpoint in &endpoints {
-        tasks.spawn(sessions::serve(state.clone(), endpoint.clone()));
+    for entrance in &entrances {
+        tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
+        if let Some(tunnels) = &entrance.tunnels {
+            tasks.spawn(sessions::note_cuts(state.clone(), tunnels.clone()));
+        }
     }
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
+    tasks.spawn(take_back(state.clone()));
     tasks.spawn(compare::serve(state.clone(), to_compare));
     if let Some(listener) = listener {
-        tasks.spawn(http::serve(listener, state.clone()));
+        tasks.spawn(http::serve(listener, state.clone(), files));
     }
     let mut core_end = tokio::task::spawn_blocking(move || thread.join());
     tokio::pin!(shutdown);
     tokio::select! {
         () = &mut shutdown => {
-            end(&state, &endpoints, tasks).await;
+            end(&state, &entrances, tasks).await;
             core_result(core_end.await)
         }
         ended = &mut core_end => core_result(ended),
@@ -130,12 +144,14 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
 }
 
 /// Ends in order: what is known is written down, whoever is connected is told, and the core closes its store.
-async fn end(state: &State, endpoints: &[quinn::Endpoint], mut tasks: JoinSet<()>) {
+async fn end(state: &State, entrances: &[Entrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
-    endpoints.iter().for_each(|endpoint| endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down"));
+    for entrance in entrances {
+        entrance.endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down");
+    }
     tasks.shutdown().await;
-    farewell(endpoints).await;
+    farewell(entrances).await;
     // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs no word.
     let _ = state.core.ask(crate::core::Core::stop).await;
 }
@@ -150,16 +166,26 @@ async fn write_the_last(state: &State) {
 }
 
 /// Gives the word that the master goes its time to leave.
-async fn farewell(endpoints: &[quinn::Endpoint]) {
-    for endpoint in endpoints {
-        let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
+async fn farewell(entrances: &[Entrance]) {
+    for entrance in entrances {
+        let _ = tokio::time::timeout(GOODBYE, entrance.endpoint.wait_idle()).await;
     }
 }
 
 /// The same port on TCP, for those whom UDP does not reach. Most do without, so that it cannot be had ends nothing.
-async fn fallback(bound: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Option<quinn::Endpoint> {
-    let listening = endpoint::listen_tcp(bound, tls, seed).await;
-    listening.inspect_err(|error| tracing::warn!(%error, "whoever cannot use UDP cannot reach this master")).ok()
+async fn fallback(
+    bound: SocketAddr,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+    limits: TunnelLimits,
+) -> Option<Entrance> {
+    match endpoint::listen_tcp(bound, tls, seed, limits).await {
+        Ok((endpoint, tunnels)) => Some(Entrance { endpoint, tunnels: Some(Arc::new(tunnels)) }),
+        Err(error) => {
+            tracing::warn!(%error, "whoever cannot use UDP cannot reach this master");
+            None
+        }
+    }
 }
 
 /// What is written down now and then while the master runs.
@@ -175,6 +201,17 @@ async fn minutely(state: Arc<State>) {
         if minute % UP_MINUTES == 0 {
             state.core.tell(crate::core::Core::note_up);
         }
+    }
+}
+
+/// Looks now and then for hosts that take work and do not begin it.
+async fn take_back(state: Arc<State>) {
+    let within = state.config.begin_within;
+    let mut looks = tokio::time::interval((within.0 / 4).clamp(Duration::from_millis(100), Duration::from_secs(60)));
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        state.core.tell(move |core| core.take_back(within.span()));
     }
 }
 
@@ -204,10 +241,26 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
+/// What others reach this machine by: its address on the way out, or its name where there is no way out.
+fn known_as(bound: SocketAddr) -> String {
+    if !bound.ip().is_unspecified() {
+        return bound.to_string();
+    }
+    // Nothing is sent: the system only says which address it would send from.
+    let way_out = || {
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), bound.port()))?;
+        socket.local_addr()
+    };
+    let own = way_out().ok().map(|own| own.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
+    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    own.map_or_else(|| format!("{}:{}", name(), bound.port()), |ip| SocketAddr::new(ip, bound.port()).to_string())
+}
+
 fn write_addresses(home: &Path, address: &str, http: Option<&tokio::net::TcpListener>) -> Result<(), MasterError> {
     let write = |name: &str, text: String| {
         let path = home.join(name);
-        files::write_whole(&path, text.as_bytes(), 0o644).map_err(LinkError::file("cannot write", path))
+        link::files::write_whole(&path, text.as_bytes(), 0o644).map_err(LinkError::file("cannot write", path))
     };
     match http.and_then(|listener| listener.local_addr().ok()) {
         Some(http) => write("http-address", format!("{http}\n"))?,

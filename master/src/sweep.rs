@@ -62,6 +62,9 @@ pub(crate) async fn serve(state: Arc<State>) {
                 Err(_) => return,
             }
         }
+        if state.core.ask(move |core| core.trim_content_of(grace.into())).await.is_err() {
+            return;
+        }
         if bytes > 0 {
             tracing::info!(bytes, "content that no job needs was removed");
         }

@@ -5,6 +5,8 @@
 
 #[path = "sessions/availability.rs"]
 mod availability;
+#[path = "sessions/content.rs"]
+mod content;
 #[path = "sessions/identity.rs"]
 mod identity;
 #[path = "sessions/limits.rs"]
@@ -126,7 +128,7 @@ impl Master {
     async fn token(&self, role: Role, uses: u32) -> JoinToken {
         let request = Request::TokenCreate { role, ttl: Span::from_secs(60), uses, name: "t".into(), approval: false };
         match self.admin().await.ask(&request).await.unwrap().remove(0) {
-            Reply::Token(token, _) => token,
+            Reply::Token(token, ..) => token,
             other => panic!("{other:?}"),
         }
     }

@@ -1,13 +1,13 @@
 //! How deskgrid's own policy starts attempts: it gathers what is known of hosts and attempts, lets the pure parts
 //! ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`]) decide, and applies that.
 
-use common::{HostId, JobId, Span};
+use common::{HostId, Span};
 
 use crate::dispatch::Starter;
 use crate::effect::{CopyReason, Effect, StartReason};
 use crate::experience::JobKind;
 use crate::foresight::Foresight;
-use crate::host::{Host, Liveness};
+use crate::host::{Host, Liveness, Presence};
 use crate::job::{Job, LiveCopy};
 use crate::laws::Law;
 use crate::policy::placement::lookahead::expected_s;
@@ -144,10 +144,11 @@ impl<'a> Starter<'a> {
     /// `end_s`.
     fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
         let (id, scene, start_cost) = (job.rank.job, self.scene(job), self.settings.start_cost);
+        let work = job.takes(work_s);
         let mut soon = Vec::new();
         for host in self.hosts.table.values().filter(|host| host.takes_work() && scene.does(host.id)) {
             for (_, load) in host.books.iter().filter(|(attempt, _)| attempt.task.job == id) {
-                let free_s = self.foresight.left_s(host, load, work_s, start_cost, self.now);
+                let free_s = self.foresight.left_s(host, load, work, start_cost, self.now);
                 if free_s <= within_s && free_s + self.foresight.task_s(host, work_s, 1.0, start_cost) <= end_s {
                     soon.push((host.id, free_s));
                 }
@@ -193,21 +194,23 @@ impl<'a> Starter<'a> {
         {
             return end.since(self.now).secs();
         }
-        let end_s =
-            self.completion_s(job.rank.job, work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
+        let end_s = self.completion_s(job, work_s, free, (job.waiting() as f64 * RESERVE).ceil() as u64, least_s);
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.queue_end = Some((after(end_s), after(TICK_S)));
         end_s
     }
 
-    fn completion_s(&self, id: JobId, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
+    fn completion_s(&self, job: &Job, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
+        let (id, work) = (job.rank.job, job.takes(work_s));
         let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
-        let stays = |host: &Host| host.liveness == Liveness::Alive && !host.draining;
+        // Nobody waits for a host that cannot be told what to do.
+        let there = |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
+        let stays = |host: &Host| there(host) && !host.draining;
         for host in self.hosts.table.values().filter(|host| stays(host)) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             // When other jobs' tasks are done is not known here, so nobody waits for them.
             for (_, load) in host.books.iter().filter(|(attempt, _)| attempt.task.job == id) {
-                let free_s = self.foresight.expected_s(host, load, work_s, self.settings.start_cost, self.now);
+                let free_s = self.foresight.expected_s(host, load, work, self.settings.start_cost, self.now);
                 servers.push(Server { free_s, task_s });
             }
         }
@@ -272,10 +275,11 @@ impl<'a> Starter<'a> {
     /// The job's tasks with live attempts, and when those will be done.
     fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
         let foresight: &'a Foresight = self.foresight;
+        let work = job.takes(work_s);
         let law = |copy: &LiveCopy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            Some(self.foresight.law(host, load, work_s, self.settings.start_cost, self.now))
+            Some(self.foresight.law(host, load, work, self.settings.start_cost, self.now))
         };
         let live = job.records.iter().flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
         let mut laws: Vec<(u32, Law)> = Vec::with_capacity(2 * job.records.len());

@@ -39,7 +39,7 @@ impl Scheduler {
             self.on_late_end(host, attempt, success, fx);
             return None;
         };
-        if outcome != Outcome::Stopped {
+        if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
             self.learn(attempt, &outcome, ran, speed);
         }
         let job = self.jobs.table.get(&attempt.task.job);
@@ -48,6 +48,7 @@ impl Scheduler {
             Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(limit)) => Charge::Nothing,
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
+            Outcome::ResultLost(_) => Charge::Loss,
             _ => Charge::Failure,
         };
         let why = EndReason::Delivered(outcome);

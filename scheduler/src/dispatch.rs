@@ -316,6 +316,7 @@ impl<'a> Starter<'a> {
     /// The copies that the job wants, the most urgent first, to the hosts that its policy proposes.
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
+        self.copy_stuck(job, fx);
         if let Replication::Gain(answer) = job.policy.replication
             && !job.rules.quorum.compares()
             && self.copy_for_gain(answer, job, fx)

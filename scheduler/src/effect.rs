@@ -272,7 +272,7 @@ pub enum CopyReason {
     Suspended(YieldReason),
     /// It was frozen, so that another task has its slot.
     Frozen,
-    /// Heartbeats of its host are missing.
+    /// Its host is not connected, or its heartbeats are missing.
     Suspect,
     /// It is a copy itself, whose original was lost.
     PrimaryLost,
@@ -280,6 +280,13 @@ pub enum CopyReason {
     Spare,
     /// The task was not done by the predicted end of its job.
     TimedOut,
+    /// It runs for much longer than any of its kind did.
+    Overdue {
+        /// For how long it has run.
+        ran: Span,
+        /// The longest that was seen, or estimated where nothing was, in seconds on a host of speed 1.
+        longest: Span,
+    },
     /// That is expected to bring the end of the job forward by so much.
     Gain(Span),
     /// So many results of the task must agree, from hosts of different owners.
@@ -314,7 +321,7 @@ pub enum EndReason {
     Forgotten,
     /// The worker shut down in order.
     HostLeft,
-    /// The worker gave it back unexecuted, or is asked to, since it waits there behind longer tasks than expected.
+    /// The worker gave it back, begun or not, or is asked to, since it waits there behind longer tasks than expected.
     Returned,
     /// It ran for longer than was estimated, and made room for another job's bag.
     Policed {
@@ -428,10 +435,13 @@ impl fmt::Display for CopyReason {
         match self {
             CopyReason::Suspended(reason) => write!(f, "which is suspended ({reason})"),
             CopyReason::Frozen => write!(f, "which is frozen, since another task has its slot"),
-            CopyReason::Suspect => write!(f, "whose host misses heartbeats"),
+            CopyReason::Suspect => write!(f, "of whose host nothing is heard"),
             CopyReason::PrimaryLost => write!(f, "in place of a lost one"),
             CopyReason::Spare => write!(f, "since more hosts are ready than tasks wait"),
             CopyReason::TimedOut => write!(f, "which was not done by the predicted end of the job"),
+            CopyReason::Overdue { ran, longest } => {
+                write!(f, "which has run for {ran}, where the longest of its kind took {longest} on a host of speed 1")
+            }
             CopyReason::Quorum(n) => write!(f, "since {n} results of different owners' hosts must agree"),
             CopyReason::Gain(span) => write!(f, "which should bring the end of the job {span} forward"),
         }
@@ -490,7 +500,7 @@ impl fmt::Display for EndReason {
             EndReason::LeaseExpired(lease) => write!(f, "host not heard of for {lease}"),
             EndReason::Forgotten => write!(f, "worker restarted without it"),
             EndReason::HostLeft => write!(f, "worker shut down"),
-            EndReason::Returned => write!(f, "given back unexecuted"),
+            EndReason::Returned => write!(f, "given back by its host"),
             EndReason::Policed { estimate, elapsed, by } => {
                 write!(
                     f,

@@ -127,6 +127,11 @@ pub enum Event {
         /// Which host.
         host: HostId,
     },
+    /// The worker was asked to end: it gets nothing any more until it joins again, and what it holds is given back.
+    HostClosing {
+        /// Which host.
+        host: HostId,
+    },
     /// The worker shut down in order; nothing runs there any more.
     HostLeft {
         /// Which host.

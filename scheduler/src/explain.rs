@@ -6,12 +6,15 @@ use common::job::Compare;
 use common::view::HostState;
 use common::{HostId, IdSet, JobId, Span};
 
+use crate::effect::CopyReason;
 use crate::holdout::WidthOffer;
 use crate::host::{Host, Presence};
-use crate::job::Job;
+use crate::job::{Job, Record};
 use crate::lent::TooLong;
 use crate::policy::ordering::Rank;
+use crate::policy::replication::Replication;
 use crate::scheduler::Scheduler;
+use crate::stuck::going;
 use crate::views::waiting;
 
 /// Why a job does not go on faster.
@@ -19,8 +22,41 @@ use crate::views::waiting;
 pub struct Explanation {
     /// Each reason, with the waiting tasks that it holds back.
     pub tasks: Vec<(String, IdSet)>,
+    /// What keeps begun tasks from going on, or goes on for too long.
+    pub held_up: Vec<HeldUp>,
     /// Each host with why it takes none of them.
     pub hosts: Vec<(HostId, String)>,
+}
+
+/// Tasks of which no attempt goes on, or one goes on beyond everything seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldUp {
+    /// Where their latest attempts are.
+    pub host: HostId,
+    /// Why.
+    pub why: CopyReason,
+    /// For how long, of the first of them.
+    pub span: Span,
+    /// Which tasks.
+    pub tasks: IdSet,
+}
+
+impl HeldUp {
+    /// In words, with the host's name.
+    pub fn words(&self, host: &str) -> String {
+        let span = self.span;
+        match self.why {
+            CopyReason::Suspended(reason) => format!("suspended on {host} ({reason}) for {span}"),
+            CopyReason::Frozen => format!("frozen on {host} for {span}, since another task has its slot"),
+            CopyReason::Suspect => format!("on {host}, of which nothing has been heard for {span}"),
+            CopyReason::Overdue { ran, longest } => {
+                format!(
+                    "overdue on {host}: it has run for {ran}, where the longest of its kind took {longest} on a host of speed 1"
+                )
+            }
+            why => format!("on {host}, {why}"),
+        }
+    }
 }
 
 impl Scheduler {
@@ -51,13 +87,66 @@ impl Scheduler {
             tasks.push((why.to_owned(), compared));
         }
         let opinions = job.wants_opinions();
-        if !opinions.is_empty() {
+        if job.rules.quorum.compares() && !opinions.is_empty() {
             let size = job.rules.quorum.size;
             let why = format!("another result from a host of another owner is wanted, until {size} agree");
             tasks.push((why, opinions));
         }
         let hosts = self.hosts.table.iter().map(|(id, host)| (id, self.why_passed_over(host, job))).collect();
-        Some(Explanation { tasks, hosts })
+        Some(Explanation { tasks, held_up: self.held_up(job), hosts })
+    }
+
+    /// Begun tasks of which no attempt goes on, or one for too long: by host and reason.
+    fn held_up(&self, job: &Job) -> Vec<HeldUp> {
+        let mut found: Vec<HeldUp> = Vec::new();
+        let held_up = |record: &Record| {
+            let copy = record.live.iter().last()?;
+            let why = copy.hold_up.filter(|_| record.live.iter().all(|copy| copy.hold_up.is_some()))?;
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            let since = match why {
+                CopyReason::Suspect => host.parted.unwrap_or(host.silent_since),
+                _ => load.suspended_since.unwrap_or(host.owner_since),
+            };
+            Some((host.id, why, self.now.since(since)))
+        };
+        let standing = job.records.iter().filter_map(|(index, record)| Some((index, held_up(record)?)));
+        let overdue = going(job, &self.hosts, u32::MAX, self.now).filter_map(|going| {
+            let host = job.records.get(&going.index)?.live.iter().find(|copy| copy.hold_up.is_none())?.host;
+            let why = going.overdue(job)?;
+            Some((going.index, (host, why, Span::from_secs_f64(going.ran_s))))
+        });
+        for (index, (host, why, span)) in standing.chain(overdue) {
+            let same = |row: &&mut HeldUp| {
+                row.host == host && std::mem::discriminant(&row.why) == std::mem::discriminant(&why)
+            };
+            match found.iter_mut().find(same) {
+                Some(row) => drop(row.tasks.insert(index)),
+                None => found.push(HeldUp { host, why, span, tasks: IdSet::from_range(index, index) }),
+            }
+        }
+        found
+    }
+
+    /// Why a host that idles gets no copy of a task of a job that waits with none.
+    fn why_no_copy(&self, job: &Job) -> String {
+        let none = "no task of the job waits";
+        if job.settled() || !matches!(job.policy.replication, Replication::Gain(_)) || job.rules.quorum.compares() {
+            return none.to_owned();
+        }
+        if job.longest_s().is_none() {
+            return format!(
+                "{none}, and none is copied before it is known how long they take (try: submit --estimate)"
+            );
+        }
+        let left_s = going(job, &self.hosts, self.settings.max_copies, self.now).map(|going| going.due_s - going.ran_s);
+        match left_s.min_by(f64::total_cmp) {
+            None => format!("{none}, and those that run have copies or stand still"),
+            Some(left_s) => {
+                let left = Span::from_secs_f64(left_s.max(0.0));
+                format!("{none}, and none is overdue; the first one would be copied in {left} at the latest")
+            }
+        }
     }
 
     /// Which jobs go before this one.
@@ -143,6 +232,7 @@ fn kind(host: &Host) -> &'static str {
     match host.state {
         _ if host.presence == Presence::Left => "shut down",
         HostState::Lost => "lost",
+        _ if host.presence == Presence::Disconnected => "not connected",
         HostState::Suspect => "suspect",
         _ if host.presence != Presence::Connected => "not connected",
         HostState::Draining => "draining",
@@ -164,7 +254,7 @@ impl Scheduler {
                 format!("{slots}, {kept} held for jobs of several ranks, {} held", plural(host.books.len(), "attempt"))
             }
             ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
-            ("ready", _) if job.waiting() == 0 => "ready: no task of the job waits".to_owned(),
+            ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job)),
             ("ready", _) if let Some(why) = self.why_too_short(host, job) => format!("ready: {why}"),
             ("ready", _) => {
                 let scene = job.scene(self.now, &self.settings, &self.hosts);
@@ -173,6 +263,7 @@ impl Scheduler {
                     None => format!("ready: {} of {slots} free", host.free_slots()),
                 }
             }
+            ("draining", _) if host.closing => "draining: its worker is shutting down".to_owned(),
             ("draining", _) => "draining: gets no new work".to_owned(),
             (kind, Some(reason)) => format!("{kind}: {reason}"),
             (kind, None) => kind.to_owned(),

@@ -52,6 +52,15 @@ impl Default for Foresight {
     }
 }
 
+/// How long a job's tasks take, in seconds on a host of speed 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// On average.
+    pub(crate) mean_s: f64,
+    /// The longest that was seen, or estimated where nothing was.
+    pub(crate) longest_s: f64,
+}
+
 fn age_s(since: Time, at: Time) -> f64 {
     at.since(since).secs()
 }
@@ -188,8 +197,8 @@ impl Foresight {
     }
 
     /// When a live attempt should be done, in seconds from now, suspensions at their mean.
-    pub(crate) fn expected_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
-        let left_s = self.left_s(host, load, work_s, start_cost, now);
+    pub(crate) fn expected_s(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> f64 {
+        let left_s = self.left_s(host, load, work, start_cost, now);
         if host.holds_still(load.phase) {
             let partly = host.owner.lets_run();
             let since = load.suspended_since.filter(|_| partly).unwrap_or(host.owner_since);
@@ -200,8 +209,8 @@ impl Foresight {
     }
 
     /// The law of a live attempt's end.
-    pub(crate) fn law(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> Law {
-        let left_s = self.left_s(host, load, work_s, start_cost, now);
+    pub(crate) fn law(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> Law {
+        let left_s = self.left_s(host, load, work, start_cost, now);
         let place = Place { suspended: host.holds_still(load.phase), ..Self::place(host, now) };
         let mut law = Law::of(left_s, place, self.curves());
         if host.liveness != Liveness::Alive {
@@ -211,24 +220,35 @@ impl Foresight {
     }
 
     /// What a live attempt still needs where it is, in seconds, suspensions not counted.
-    pub(crate) fn left_s(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
+    pub(crate) fn left_s(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> f64 {
         let started = load.assigned + start_cost;
-        let full_s = work_s / (host.speed.factor() * self.share(host));
+        let rate = host.speed.factor() * self.share(host);
+        let full_s = work.mean_s / rate;
         let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
-        left_s.max(own_left_s(load, full_s, now))
+        match own_left_s(load, full_s, now) {
+            Some(own_s) => left_s.max(own_s),
+            None => left_s.max(beyond_s(host, load, work.longest_s / rate, now)),
+        }
     }
+}
+
+/// For how long an attempt has run beyond everything seen, which is `longest_s` on its host: it goes on for as long at least.
+fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
+    let running = load.phase.executing() && !host.holds_still(load.phase);
+    let since_s = load.noted.filter(|_| running).map_or(0.0, |noted| age_s(noted, now));
+    load.ran.secs() + since_s - longest_s
 }
 
 /// What a task still needs that reports a progress far behind what is known of its kind: it is judged by itself, and
 /// never better than its kind.
-fn own_left_s(load: &Load, full_s: f64, now: Time) -> f64 {
-    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else { return 0.0 };
+fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
+    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else { return None };
     let own = progress - load.resumed;
     let own_full_s = load.ran.secs() / own;
     let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
-    if told && own_full_s > OWN_WAY * full_s { (1.0 - progress) * own_full_s - age_s(noted, now) } else { 0.0 }
+    (told && own_full_s > OWN_WAY * full_s).then(|| (1.0 - progress) * own_full_s - age_s(noted, now))
 }

@@ -34,6 +34,8 @@ pub(crate) struct Host {
     pub(crate) presence: Presence,
     pub(crate) liveness: Liveness,
     pub(crate) draining: bool,
+    /// Whether its worker is about to leave.
+    pub(crate) closing: bool,
     /// Its state as last announced.
     pub(crate) state: HostState,
     /// The owner's reason as last announced.
@@ -46,6 +48,8 @@ pub(crate) struct Host {
     pub(crate) heard: Option<Time>,
     /// From when on its silence counts; pauses of the master move it on.
     pub(crate) silent_since: Time,
+    /// Since when it has not been connected, if it is not though it was.
+    pub(crate) parted: Option<Time>,
     /// Its live attempts, and how many of them are frozen and take no slot.
     pub(crate) books: Books,
     pub(crate) frozen: u32,
@@ -188,9 +192,11 @@ impl Host {
             cpu_seen: now,
             presence: Presence::Awaited,
             draining: false,
+            closing: false,
             liveness: Liveness::Alive,
             heard: None,
             silent_since: now,
+            parted: None,
             check: None,
             watch: None,
             delivered: 0,
@@ -214,12 +220,18 @@ impl Host {
 
     /// Whether new work can be sent to it, if it has room.
     pub(crate) fn takes_work(&self) -> bool {
-        self.lets_go_on() && !self.draining
+        self.lets_go_on() && !self.draining && !self.closing
     }
 
     /// Whether what it holds can go on.
     pub(crate) fn lets_go_on(&self) -> bool {
         self.presence == Presence::Connected && self.liveness == Liveness::Alive && self.owner.lets_run()
+    }
+
+    /// Whether it can be told, if only by what is usual, when it lets tasks go on.
+    pub(crate) fn foreseen(&self) -> bool {
+        let paused = !self.owner.lets_run() && self.owner.reason() == Some(YieldReason::PausedByOwner);
+        self.liveness == Liveness::Alive && self.presence != Presence::Disconnected && !paused
     }
 
     /// How many of its slots its owner lets tasks use.
@@ -309,7 +321,7 @@ impl Host {
             (Liveness::Lost, _) => HostState::Lost,
             (Liveness::Suspect, _) => HostState::Suspect,
             _ if self.presence == Presence::Awaited => HostState::Suspect,
-            (Liveness::Alive, _) if self.draining => HostState::Draining,
+            (Liveness::Alive, _) if self.draining || self.closing => HostState::Draining,
             (Liveness::Alive, owner) if !owner.lets_run() => HostState::Suspended,
             (Liveness::Alive, _) if self.free_slots() == 0 => HostState::Busy,
             (Liveness::Alive, _) => HostState::Ready,

@@ -33,6 +33,7 @@ impl Scheduler {
             self.foresight.on_failure(host, host.heard.unwrap_or(self.now));
         }
         (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
+        (host.parted, host.closing) = (None, false);
         if !again {
             (host.owner, host.owner_since) = (status.owner, up_since);
             (host.up_seen, host.owner_seen, host.cpu_seen) = (self.now, self.now, self.now);
@@ -174,9 +175,16 @@ impl Scheduler {
     pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
         let Some(host) = self.hosts.get(id) else { return };
         if host.presence == Presence::Connected {
-            host.presence = Presence::Disconnected;
+            (host.presence, host.parted) = (Presence::Disconnected, Some(self.now));
             self.reindex(id);
+            self.watch(id);
         }
+    }
+
+    pub(crate) fn on_host_closing(&mut self, id: HostId) {
+        let Some(host) = self.hosts.get(id) else { return };
+        host.closing = true;
+        self.reindex(id);
     }
 
     pub(crate) fn on_host_left(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
@@ -203,6 +211,7 @@ impl Scheduler {
     pub(crate) fn on_master_paused(&mut self, span: Span) {
         for host in self.hosts.table.values_mut() {
             host.silent_since = (host.silent_since + span).min(self.now);
+            host.parted = host.parted.map(|parted| (parted + span).min(self.now));
         }
     }
 
@@ -213,7 +222,7 @@ impl Scheduler {
             && let Some(host) = self.hosts.table.at_mut(&id)
         {
             let lost_at = host.silent_since + self.settings.lease;
-            let suspect_at = lost_at.min(host.silent_since + self.settings.suspect_after);
+            let suspect_at = self.settings.suspect_at(host.silent_since, host.parted);
             if self.now >= lost_at {
                 self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
             } else if self.now >= suspect_at {
@@ -253,6 +262,8 @@ impl Scheduler {
         }
         host.heard = Some(self.now);
         host.silent_since = self.now;
+        // A word that was on its way when the connection was lost.
+        host.parted = host.parted.map(|_| self.now);
         let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
         if revived || owner != host.owner {
@@ -275,12 +286,11 @@ impl Scheduler {
 
     /// Looks at the host's silence when it could next have become too long.
     pub(crate) fn watch(&mut self, id: HostId) {
-        let patience = self.settings.suspect_after.min(self.settings.lease);
         if let Some(host) = self.hosts.table.at_mut(&id)
             && host.presence != Presence::Left
             && host.liveness != Liveness::Lost
         {
-            let at = host.silent_since + patience;
+            let at = self.settings.suspect_at(host.silent_since, host.parted);
             self.hosts.index.check_at(host, Some(at));
         }
     }

@@ -14,6 +14,7 @@ use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
 use crate::experience::Stage;
 use crate::few::Few;
+use crate::foresight::Work;
 use crate::gang::Gang;
 use crate::gathered::Gathered;
 use crate::host::{Host, Hosts};
@@ -447,7 +448,9 @@ impl Job {
         match (self.policy.replication.rescue(hold_ups), record.live.first()) {
             (Some(why), Some(copy)) if !full => {
                 let wish = Wish { of: copy.attempt.number, why };
-                self.wishes.add(index, Urgency { class: Class::Duplicate, speed: Speed::REFERENCE }, wish);
+                let class = if why == CopyReason::Suspect { Class::Unheard } else { Class::Duplicate };
+                self.wishes.remove(index);
+                self.wishes.add(index, Urgency { class, speed: Speed::REFERENCE }, wish);
             }
             _ if full || self.policy.replication.rescues() => self.wishes.remove(index),
             _ => {}
@@ -475,6 +478,24 @@ impl Job {
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
+    }
+
+    /// The longest run seen of its kind, in seconds on a host of speed 1: of its tasks; as the user estimates where none has
+    /// finished; or what is usual of user and program, where those that have are forgotten, as over a restart.
+    pub(crate) fn longest_s(&self) -> Option<f64> {
+        let estimate = self.rules.estimate.map(Span::secs).filter(|estimate_s| *estimate_s > 0.0);
+        let usual_s = self.usual_s.filter(|_| self.finished.len() > 0);
+        self.pace.longest_work_s().or(estimate).or(usual_s)
+    }
+
+    /// What is known of its tasks where one takes so long on average.
+    pub(crate) fn takes(&self, mean_s: f64) -> Work {
+        Work { mean_s, longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s) }
+    }
+
+    /// What the user estimates of this very task, in seconds on a host of speed 1; 0 where nothing is said.
+    pub(crate) fn own_estimate_s(&self, index: u32) -> f64 {
+        self.stack.estimate(index).map_or(0.0, Span::secs)
     }
 
     /// How far it has come.
@@ -539,12 +560,13 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).min()
+        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).min()
     }
 
     /// The time of its alarm has come.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
+        self.plan.overdue = self.plan.overdue.filter(|at| *at > now);
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now
         {

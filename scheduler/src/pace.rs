@@ -17,6 +17,8 @@ pub(crate) struct Pace {
     /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their number.
     work_s: f64,
     successes: u64,
+    /// The largest of them.
+    longest_s: f64,
 }
 
 impl Pace {
@@ -29,12 +31,18 @@ impl Pace {
         if success {
             self.work_s += sample * speed.factor();
             self.successes += 1;
+            self.longest_s = self.longest_s.max(sample * speed.factor());
         }
     }
 
     /// How many tasks fit into a window of one slot; none before the first measurement.
     pub(crate) fn fit(&self, window: Span) -> u64 {
         self.slot_s.map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
+    }
+
+    /// The most work that a task turned out to be, in seconds on a host of speed 1.
+    pub(crate) fn longest_work_s(&self) -> Option<f64> {
+        (self.successes > 0).then_some(self.longest_s)
     }
 
     /// Mean work of a task, in seconds on a host of speed 1.

@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) review: Option<Time>,
     /// From when on copies are to be looked for again.
     pub(crate) search: Time,
+    /// When running attempts are to be looked at again for those that are overdue.
+    pub(crate) overdue: Option<Time>,
     /// By when all hosts together could complete the waiting tasks, and up to when that is taken for granted.
     pub(crate) queue_end: Option<(Time, Time)>,
     /// Up to when, and up to which ready host, lookahead wants none of the ready hosts.

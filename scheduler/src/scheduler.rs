@@ -118,6 +118,7 @@ impl Scheduler {
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
             Event::HostDisconnected { host } => self.on_host_disconnected(host),
+            Event::HostClosing { host } => self.on_host_closing(host),
             Event::HostLeft { host } => self.on_host_left(host, &EndReason::HostLeft, fx),
             Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),
             Event::HostDrained { host } => self.on_host_drained(host, true),

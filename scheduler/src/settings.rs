@@ -1,6 +1,6 @@
 //! The scheduler's few numbers. What is not here: anything that a policy of the catalogue decides.
 
-use common::Span;
+use common::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::policing::Policing;
@@ -12,6 +12,8 @@ use crate::shares::Sharing;
 pub struct Settings {
     /// A host that is silent for this long gets no new work (default 150 s).
     pub suspect_after: Span,
+    /// A host that is not connected for this long is taken for a silent one, however recently it was heard of (default 10 s).
+    pub rescue_after: Span,
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
     /// How much work of short tasks each slot may hold ready beside the one it runs (default 100 ms; 0: none). A host
@@ -39,6 +41,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// When a host becomes suspect that nothing is heard of: whose silence counts from one time on, and which has not been
+    /// connected since another, if it is not.
+    pub(crate) fn suspect_at(&self, silent_since: Time, parted: Option<Time>) -> Time {
+        let silent = silent_since + self.suspect_after.min(self.lease);
+        parted.map_or(silent, |parted| silent.min(parted + self.rescue_after))
+    }
+
     /// How often the backlog of a host that holds tasks ahead is looked at: every few windows, since one window is what
     /// it was expected to take.
     pub(crate) fn backlog_look(&self) -> Span {
@@ -50,6 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             suspect_after: Span::from_secs(150),
+            rescue_after: Span::from_secs(10),
             lease: Span::from_secs(15 * 60),
             prefetch_window: Span::from_millis(100),
             max_prefetch: 1_024,

@@ -275,7 +275,7 @@ impl Scheduler {
 
     /// Hosts that could have slots once their owners leave.
     fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
-        self.hosts.table.values().filter(|host| counts(host) && !host.owner.lets_run())
+        self.hosts.table.values().filter(|host| counts(host) && host.foreseen() && !host.owner.lets_run())
     }
 
     /// Owners that are there: since how many seconds, and how many slots they keep.

@@ -9,6 +9,7 @@ use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 
 use crate::estimates::Estimates;
 use crate::experience::Experience;
+use crate::foresight::Work;
 use crate::host::{Host, Liveness, Presence};
 use crate::job::{Job, Record};
 use crate::predict::{Prediction, Server, completion_s, spread};
@@ -196,30 +197,45 @@ impl Scheduler {
             let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
             tasks += (ahead.work_s(work_s) + ahead.tasks as f64 * start_s) / (work_s + start_s);
         }
-        let running = self.live_attempts(id).filter_map(|live| {
-            let host = self.hosts.table.get(&live.host)?;
-            let load = host.books.get(&live.attempt)?;
-            Some(self.foresight.expected_s(host, load, work_s, start_cost, now))
-        });
-        let running_s = running.fold(0.0, f64::max);
+        let work = job.takes(work_s);
+        let begun = job.records.values().filter(|record| !record.live.is_empty());
+        let ends_s: Vec<f64> = begun.map(|record| self.task_end_s(record, work, now)).collect();
+        // Of these nothing can be said where they are: as if they waited.
+        tasks += ends_s.iter().filter(|end_s| end_s.is_infinite()).count() as f64;
+        let running_s = ends_s.into_iter().filter(|end_s| end_s.is_finite()).fold(0.0, f64::max);
         let waiting_s = if tasks > 0.0 { self.queue_s(work_s, tasks.ceil() as u64, now) } else { 0.0 };
         let left_s = running_s.max(waiting_s);
         left_s.is_finite().then(|| now + Span::from_secs_f64(left_s))
+    }
+
+    /// In how many seconds a begun task should be done where it is, by the first of its attempts; infinite where that cannot be
+    /// said, since their hosts are silent, or paused by their owners.
+    fn task_end_s(&self, record: &Record, work: Work, now: Time) -> f64 {
+        let ends = record.live.iter().filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host).filter(|host| host.foreseen())?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(self.foresight.expected_s(host, load, work, self.settings.start_cost, now))
+        });
+        ends.fold(f64::INFINITY, f64::min)
     }
 
     /// By when, in seconds from now, the hosts that take work could complete so many tasks; where none does, those that will
     /// once their owners leave.
     pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
         let start_cost = self.settings.start_cost;
-        let (mut servers, mut works_s) = (Vec::new(), BTreeMap::new());
+        let (mut servers, mut works) = (Vec::new(), BTreeMap::new());
         // What runs takes as long as others of its job, if that is known.
-        let work_of = |id| self.jobs.table.get(&id).and_then(Job::task_work_s).unwrap_or(work_s);
+        let work_of = |id| {
+            let job = self.jobs.table.get(&id);
+            let mean_s = job.and_then(Job::task_work_s).unwrap_or(work_s);
+            job.map_or(Work { mean_s, longest_s: mean_s }, |job| job.takes(mean_s))
+        };
         for host in self.hosts.table.values().filter(|host| host.takes_work()) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost) * self.foresight.curves().stretch;
             let task_s = task_s.max(1e-6);
             let busy = host.books.iter().map(|(AttemptId { task: TaskId { job, .. }, .. }, load)| {
-                let work_s = *works_s.entry(*job).or_insert_with(|| work_of(*job));
-                self.foresight.expected_s(host, load, work_s, start_cost, now)
+                let work = *works.entry(*job).or_insert_with(|| work_of(*job));
+                self.foresight.expected_s(host, load, work, start_cost, now)
             });
             let free = std::iter::repeat_n(0.0, host.free_slots());
             servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
@@ -271,7 +287,9 @@ impl Host {
             (HostState::Suspect | HostState::Lost, Presence::Awaited, _) => {
                 Some("not reconnected since the master restarted".to_owned())
             }
+            (HostState::Suspect, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
             (HostState::Suspect, ..) => Some("heartbeats are missing".to_owned()),
+            (HostState::Draining, ..) if self.closing => Some("its worker is shutting down".to_owned()),
             (HostState::Lost, ..) => Some("not heard of beyond its lease".to_owned()),
             (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
                 owner.reason().map(|reason| reason.to_string())

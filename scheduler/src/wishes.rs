@@ -54,6 +54,13 @@ impl Wishes {
         Some((*task, *wish))
     }
 
+    /// Those in addition to attempts of which nothing is heard.
+    pub(crate) fn unheard(&self) -> Vec<(u32, Wish)> {
+        let from = self.ranked.range((Urgency::LEAST_UNHEARD, 0)..);
+        let unheard = from.take_while(|(urgency, _)| urgency.class == Class::Unheard);
+        unheard.filter_map(|(_, task)| Some((*task, self.of(*task)?))).collect()
+    }
+
     /// The one of this task.
     pub(crate) fn of(&self, task: u32) -> Option<Wish> {
         self.by_task.get(&task).map(|(_, wish)| *wish)

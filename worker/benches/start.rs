@@ -43,7 +43,8 @@ struct Way {
 
 impl Way {
     fn new(name: String, freezer: Option<Freezer>, level: Confinement) -> Self {
-        let confines = Confines { level, account: Some(NOBODY), ..Confines::default() };
+        let account = (level > Confinement::Process).then_some(NOBODY);
+        let confines = Confines { level, account, ..Confines::default() };
         Self { name, freezer, confines, cpu_us: Vec::new(), wall_us: Vec::new() }
     }
 
@@ -69,7 +70,7 @@ impl Way {
 
 /// What this machine can do; says what it cannot.
 async fn ways(dir: &Path) -> Vec<Way> {
-    let means = Means { account: NOBODY.0.to_string(), readable: Vec::new() };
+    let means = Means { account: NOBODY.0.to_string(), ..Means::default() };
     let abilities = worker::os::abilities(PathBuf::from("/proc/self/exe"), dir, &means).await.unwrap();
     let mut ways = vec![Way::new("`process`, no control groups".to_owned(), None, Confinement::Process)];
     let mut best = None;

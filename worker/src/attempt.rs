@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::checkpoint::{Checkpointing, MAX_FILES, SHORTEST_INTERVAL, Saved, Saving};
-use common::host::Confinement;
 use common::wire::worker::{Command, StagedInput};
 use common::{AttemptId, Outcome, Span};
 use link::Connection;
@@ -39,6 +38,9 @@ use disk::DiskLimits;
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
 /// How long to read on after the whole tree has ended: only a foreign process can hold the pipes open then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How often inputs are fetched that were damaged in the cache before an attempt does without.
+const CACHE_TRIES: u32 = 3;
 
 /// How often, and after which pause, to remove what dying tasks of a killed worker still write to.
 const DYING_TRIES: u32 = 100;
@@ -88,7 +90,7 @@ impl Workshop {
     ) -> io::Result<Self> {
         empty(&root)?;
         link::files::private_dir(&root)?;
-        if force.most == Confinement::Account {
+        if os::is_root() {
             files::let_through(&root)?;
         }
         Ok(Self { launcher, cache, blobs, master, root, config, force, serial: AtomicU64::new(0) })
@@ -138,16 +140,7 @@ impl Workshop {
         if let Err(error) = files::make_private_dir(dir) {
             return not_started(format!("its directory cannot be made: {error}"));
         }
-        let fetched = tokio::select! {
-            fetched = self.fetch(std::mem::take(&mut command.inputs)) => fetched,
-            () = until_dropped(orders) => return Err(Dropped),
-        };
-        // Not to be broken off: what still copies would do so behind the directory's removal.
-        let staged = match fetched {
-            Ok(inputs) => place(inputs, dir).await,
-            Err(why) => Err(why),
-        };
-        if let Err(why) = staged {
+        if let Err(why) = self.stage(std::mem::take(&mut command.inputs), dir, orders).await? {
             return not_started(why);
         }
         let checkpoint = command.checkpoint;
@@ -198,6 +191,34 @@ impl Workshop {
 
     fn bounds(&self) -> Bounds {
         Bounds { bytes: self.config.checkpoint_limit_bytes, files: self.config.checkpoint_files_limit.min(MAX_FILES) }
+    }
+
+    /// Brings the inputs to this host and places them. What was damaged in the cache is fetched again.
+    async fn stage(
+        &self,
+        mut inputs: Vec<StagedInput>,
+        dir: &Path,
+        orders: &mut UnboundedReceiver<Order>,
+    ) -> Result<Result<(), String>, Dropped> {
+        for _ in 0..CACHE_TRIES {
+            let fetched = tokio::select! {
+                fetched = self.fetch(inputs) => fetched,
+                () = until_dropped(orders) => return Err(Dropped),
+            };
+            // Not to be broken off: what still copies would do so behind the directory's removal.
+            inputs = match fetched {
+                Ok(here) => match place(here, dir).await {
+                    Ok(damaged) => damaged,
+                    Err(why) => return Ok(Err(why)),
+                },
+                Err(why) => return Ok(Err(why)),
+            };
+            if inputs.is_empty() {
+                return Ok(Ok(()));
+            }
+        }
+        let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.path)).collect();
+        Ok(Err(format!("its input {} is damaged in this worker's cache, time and again", names.join(", "))))
     }
 
     /// Brings the inputs to this host.
@@ -393,26 +414,39 @@ async fn drive(
     }
 }
 
-/// Copies the inputs to their places below `dir`: copies, because the command may write to them.
-async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<(), String> {
+/// Copies the inputs to their places below `dir`: copies, because the command may write to them, and hashed on the way,
+/// because what lies in the cache may have been damaged since it came. Gives those that are to be fetched again.
+async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<StagedInput>, String> {
     if inputs.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let dir = dir.to_owned();
-    let copy = move |(from, input): &(Pinned, StagedInput)| {
-        let to = dir.join(&input.path);
-        std::fs::create_dir_all(to.parent().unwrap_or(&dir))?;
-        let mut file = files::create_private(&to, input.executable)?;
-        io::copy(&mut std::fs::File::open(from.path())?, &mut file)
-    };
     let all = move || {
-        inputs.iter().try_for_each(|input| match copy(input) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("its input `{}` cannot be placed: {error}", input.1.path)),
-        })
+        let mut damaged = Vec::new();
+        for (from, input) in inputs {
+            match place_one(&from, &input, &dir) {
+                Ok(true) => {}
+                Ok(false) => damaged.push(input),
+                Err(error) => return Err(format!("its input `{}` cannot be placed: {error}", input.path)),
+            }
+        }
+        Ok(damaged)
     };
     let placed = tokio::task::spawn_blocking(all).await;
     placed.unwrap_or_else(|panic| Err(format!("its inputs cannot be placed: {panic}")))
+}
+
+/// Places one input, and says whether it is whole; of one that is not, nothing stays.
+fn place_one(from: &Pinned, input: &StagedInput, dir: &Path) -> io::Result<bool> {
+    let to = dir.join(&input.path);
+    std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
+    let mut file = files::create_private(&to, input.executable)?;
+    let whole = from.copy_to(&mut file)?;
+    if !whole {
+        drop(file);
+        std::fs::remove_file(&to)?;
+    }
+    Ok(whole)
 }
 
 /// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write while they do.

@@ -3,6 +3,8 @@
 //! What was used longest ago goes first; what an attempt is copying right now stays.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -46,7 +48,7 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Pinned {
     cache: Arc<Cache>,
-    hash: BlobHash,
+    blob: BlobRef,
 }
 
 impl Cache {
@@ -90,6 +92,16 @@ impl Cache {
         }
     }
 
+    /// Removes content that is not what it was when it came. Whoever needs it has it fetched anew.
+    pub(crate) fn discard(&self, hash: &BlobHash) {
+        // Its entry stays: somebody may hold it, and it comes back with the same size.
+        let _books = self.lock();
+        tracing::error!(%hash, "a cached input was damaged: it is fetched again; see this host's disk");
+        if let Err(error) = self.store.remove(hash) {
+            tracing::warn!(%hash, %error, "a damaged cached input cannot be removed");
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +115,7 @@ impl Cache {
         }
         books.enter(blob).users += 1;
         self.evict(&mut books);
-        Some(Pinned { cache: Arc::clone(self), hash: blob.hash })
+        Some(Pinned { cache: Arc::clone(self), blob })
     }
 
     /// Makes room, oldest use first.
@@ -137,14 +149,37 @@ impl Books {
 impl Pinned {
     /// Where the content lies.
     pub(crate) fn path(&self) -> PathBuf {
-        self.cache.store.path_of(&self.hash)
+        self.cache.store.path_of(&self.blob.hash)
+    }
+
+    /// It is not what it should be, and goes from the cache.
+    pub(crate) fn discard(&self) {
+        self.cache.discard(&self.blob.hash);
+    }
+
+    /// Copies the content to `to`, which is new, and says whether it is what it should be. What is not goes from the cache.
+    ///
+    /// # Errors
+    /// If `to` cannot be written, or the content not be read.
+    pub(crate) fn copy_to(&self, to: &mut File) -> io::Result<bool> {
+        let mut from = match File::open(self.path()) {
+            Ok(from) => from,
+            // Somebody else has found it damaged.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let whole = link::content::copy_hashing(&mut from, to)? == self.blob;
+        if !whole {
+            self.discard();
+        }
+        Ok(whole)
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
         let mut books = self.cache.lock();
-        if let Some(entry) = books.entries.get_mut(&self.hash) {
+        if let Some(entry) = books.entries.get_mut(&self.blob.hash) {
             entry.users = entry.users.saturating_sub(1);
         }
         self.cache.evict(&mut books);
@@ -187,6 +222,21 @@ mod tests {
         assert!(path.exists());
         let (_smaller, _tx) = cache(dir.path(), 5);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_was_damaged_in_the_cache_is_not_copied_as_if_it_were_whole_and_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, _tx) = cache(dir.path(), 100);
+        let (one, other) = (put(&cache, b"0123456789"), put(&cache, b"0123456789"));
+        std::fs::write(one.path(), b"0123456780").unwrap();
+        let copy = |pinned: &Pinned| pinned.copy_to(&mut tempfile::tempfile().unwrap()).unwrap();
+        assert_eq!((copy(&one), copy(&other), one.path().exists()), (false, false, false));
+        let again = put(&cache, b"0123456789");
+        drop((one, other));
+        assert!(copy(&again) && cache.lock().total == 10);
+        put(&cache, &[7; 95]);
+        assert!(again.path().exists(), "it is held, whoever let go of what was damaged");
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confinement::{Choice, Network};
 use crate::error::WorkerError;
-use crate::os::{Freezer, Limits, TASK_PATH};
+use crate::os::{Freezer, Limits, Means, TASK_PATH};
 use crate::owner::rules::Rules;
 use crate::owner::sensors::SensorsConfig;
 use crate::session::Again;
@@ -50,7 +50,7 @@ pub struct Config {
     pub network: Network,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
-    /// The account of tasks that are confined at the level `account`, by name or number; empty: none.
+    /// The account of tasks where the worker runs as root, by name or number; empty: that of `nobody`.
     pub account: String,
     /// In which way tasks are frozen.
     pub freezer: Choice<Freezer>,
@@ -137,6 +137,15 @@ impl Config {
     /// The speed that the owner says a slot has, if so.
     pub(crate) fn speed_said(&self) -> Option<Speed> {
         Speed::new(self.speed).ok()
+    }
+
+    /// What tasks are confined with.
+    pub fn means(&self) -> Means {
+        Means {
+            account: self.account.clone(),
+            readable: self.readable_paths.clone(),
+            root_at_process: self.confinement == Choice::This(Confinement::Process),
+        }
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::error::WorkerError;
 use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey, files};
 
-/// What is chosen for the owner where he does not say.
-const BY_DEFAULT: Confinement = Confinement::Landlock;
+/// What is chosen for the owner where he does not say: the first of these that the host has.
+const BY_DEFAULT: [Confinement; 3] = [Confinement::Namespace, Confinement::Landlock, Confinement::Process];
 /// Where a worker writes down which control groups it made, below its directory.
 const RECORD: &str = "cgroups";
 /// How many digits of a hash tell the directories of workers apart.
@@ -100,8 +100,8 @@ impl InForce {
         {
             tracing::warn!(cpu_limit = limit, "the limit bounds the number of slots only: {why}");
         }
-        let means = Means { account: config.account.clone(), readable: config.readable_paths.clone() };
-        if !means.account.is_empty() {
+        let means = config.means();
+        if os::is_root() {
             files::let_through(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
         }
         let launcher = Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
@@ -114,21 +114,42 @@ impl InForce {
 
     /// Says in the log what is in force, and what an owner should know of it.
     pub(crate) fn announce(&self) {
-        tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, "safety");
+        let tasks_as = self.tasks_as();
+        tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, tasks_as, "safety");
         if let Some(warning) = self.warning() {
             tracing::warn!("{warning}");
         }
     }
 
+    /// Which account tasks have, in words.
+    pub(crate) fn tasks_as(&self) -> String {
+        self.means.tasks_as(self.level)
+    }
+
     /// What an owner should know, if there is something.
     pub(crate) fn warning(&self) -> Option<String> {
-        let ability = self.abilities.level(BY_DEFAULT)?;
-        let open = "tasks can read and write what this account can";
-        if self.level < BY_DEFAULT {
-            let why = ability.missing.as_deref().unwrap_or("the configuration says so");
-            return Some(format!("tasks are confined by process only: {open}; {why}"));
+        let missing = |level| self.abilities.level(level).and_then(|ability| ability.missing.as_deref());
+        let why = |level| missing(level).unwrap_or("the configuration says so").to_owned();
+        match self.level {
+            Confinement::Process => Some(format!(
+                "tasks are confined by process only, as {}: they can read and write what this account can; no landlock: {}; \
+                 no namespace: {}",
+                self.tasks_as(),
+                why(Confinement::Landlock),
+                why(Confinement::Namespace)
+            )),
+            Confinement::Landlock => {
+                let open = format!(
+                    "tasks are confined by landlock: they can change modes and times of files of {}, and see which programs \
+                     run; no namespace: {}",
+                    self.tasks_as(),
+                    why(Confinement::Namespace)
+                );
+                let gap = self.abilities.level(self.level).and_then(|ability| ability.gap.clone());
+                Some(gap.map_or(open.clone(), |gap| format!("{open}; {gap}")))
+            }
+            Confinement::Namespace | Confinement::Account => None,
         }
-        ability.gap.clone().filter(|_| self.level == BY_DEFAULT)
     }
 
     /// What keeps an attempt whose job wishes this. The error says why this host cannot.
@@ -158,6 +179,16 @@ fn choose_grounds(survey: &Survey, wish: Choice<Freezer>) -> Result<Grounds, Wor
     }
 }
 
+/// The level that a worker with this wish has on a host that can do so much, and in whose account its tasks run there, in
+/// words. The error says why there is none.
+///
+/// # Errors
+/// If the host lacks what is wished.
+pub fn in_force(abilities: &Abilities, config: &Config) -> Result<(Confinement, String), WorkerError> {
+    let (level, _) = choose_level(abilities, config.confinement)?;
+    Ok((level, config.means().tasks_as(level)))
+}
+
 /// The level in force, and the highest that there is.
 fn choose_level(abilities: &Abilities, wish: Choice<Confinement>) -> Result<(Confinement, Confinement), WorkerError> {
     let missing = |level| match abilities.level(level) {
@@ -171,8 +202,11 @@ fn choose_level(abilities: &Abilities, wish: Choice<Confinement>) -> Result<(Con
             None => level,
             Some(why) => return Err(WorkerError::Unavailable { key: "confinement", wish: level.to_string(), why }),
         },
-        Choice::Auto if there(&BY_DEFAULT) => BY_DEFAULT,
-        Choice::Auto => Confinement::Process,
+        Choice::Auto => BY_DEFAULT.into_iter().find(there).ok_or_else(|| WorkerError::Unavailable {
+            key: "confinement",
+            wish: "auto".to_owned(),
+            why: missing(Confinement::Process).unwrap_or_default(),
+        })?,
     };
     Ok((level, most))
 }
@@ -200,19 +234,26 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_landlock_where_the_kernel_has_it_and_process_with_a_warning_else() {
+    fn the_default_is_namespace_where_it_can_be_had_else_landlock_else_process_with_the_reason() {
         use Confinement::{Account, Landlock, Namespace, Process};
         let auto = |missing: &[_]| choose_level(&host(missing), Choice::Auto).unwrap();
-        assert_eq!(auto(&[]), (Landlock, Account));
-        assert_eq!(auto(&[Account]), (Landlock, Namespace));
-        assert_eq!(auto(&[Landlock, Account]), (Process, Namespace));
+        assert_eq!(auto(&[]), (Namespace, Account));
+        assert_eq!(auto(&[Account]), (Namespace, Namespace));
+        assert_eq!(auto(&[Namespace, Account]), (Landlock, Landlock));
+        assert_eq!(auto(&[Landlock, Account]), (Namespace, Namespace));
+        assert_eq!(auto(&[Landlock, Namespace, Account]), (Process, Process));
+        let nothing = choose_level(&host(&Confinement::ALL), Choice::Auto).unwrap_err().to_string();
+        assert!(nothing.contains("it is not there"), "{nothing}");
+
         let in_force = |missing: &[_]| {
             let (level, most) = auto(missing);
             let (grounds, means) = (Grounds::default(), Means::default());
             InForce { grounds, level, most, network: Network::Asked, means, abilities: host(missing) }
         };
         assert_eq!(in_force(&[]).warning(), None);
-        assert!(in_force(&[Landlock]).warning().unwrap().contains("it is not there"));
+        for weaker in [&[Namespace][..], &[Landlock, Namespace]] {
+            assert!(in_force(weaker).warning().unwrap().contains("no namespace: it is not there"));
+        }
     }
 
     #[test]
@@ -230,8 +271,8 @@ mod tests {
         let (grounds, means, abilities) = (Grounds::default(), Means::default(), host(&missing));
         let mut it = InForce { grounds, level, most, network: Network::Asked, means, abilities };
         let level = |it: &InForce, wish| it.confines(wish, false).map(|confines| confines.level);
-        assert_eq!(level(&it, None), Ok(Confinement::Landlock));
-        assert_eq!(level(&it, Some(Confinement::Process)), Ok(Confinement::Landlock));
+        assert_eq!(level(&it, None), Ok(Confinement::Namespace));
+        assert_eq!(level(&it, Some(Confinement::Process)), Ok(Confinement::Namespace));
         assert_eq!(level(&it, Some(Confinement::Namespace)), Ok(Confinement::Namespace));
         assert!(level(&it, Some(Confinement::Account)).unwrap_err().contains("it is not there"));
         for (network, asked, gets) in [

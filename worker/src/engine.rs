@@ -239,6 +239,7 @@ impl Engine {
                     out.push(Output::Say(ToMaster::Spent(spent)));
                 }
                 Action::Report(held) => out.push(Output::Say(ToMaster::Phases(held))),
+                Action::Closing => out.push(Output::Say(ToMaster::Closing)),
                 Action::Owner(owner) => out.push(Output::Say(ToMaster::Owner(owner))),
                 action => out.push(Output::Act(action)),
             }

@@ -32,7 +32,7 @@ mod spool;
 mod worker;
 
 pub use config::Config;
-pub use confinement::{Choice, Network};
+pub use confinement::{Choice, Network, in_force};
 pub use error::WorkerError;
 pub use owner::pause::PAUSE_FILE;
-pub use worker::run;
+pub use worker::{repair, run};

@@ -119,6 +119,8 @@ pub enum Action {
     Report(Vec<Held>),
     /// Tell the master about the owner.
     Owner(OwnerState),
+    /// To say: the worker takes nothing any more, and leaves once nothing runs.
+    Closing,
     /// Nothing runs any more: the worker may end.
     Left,
 }
@@ -599,6 +601,8 @@ impl Machine {
         if std::mem::replace(&mut self.leaving, true) {
             return;
         }
+        // Before anything is given back, so that it is not given to this worker again.
+        actions.push(Action::Closing);
         self.give_back(actions);
         for (id, run) in &mut self.running {
             if run.verdict == Verdict::Open {

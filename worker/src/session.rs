@@ -299,6 +299,7 @@ impl Uplink {
             match put {
                 Ok(Put::Taken) => {}
                 Ok(Put::Refused(blob, why)) => leave_out(&mut completion, blob, &why),
+                Ok(Put::Damaged(blob, why)) => give_up(&mut completion, blob, &why),
                 // The connection is gone, and the spool still has it; or it has been acknowledged or given up.
                 Ok(Put::Useless) | Err(_) => return,
             }
@@ -311,7 +312,9 @@ impl Uplink {
     async fn put(self, blob: BlobRef) -> Put {
         loop {
             if !self.blobs.has(&blob) {
-                return Put::Useless;
+                // What nobody holds any more has been acknowledged or given up.
+                let gone = self.blobs.holds(&blob.hash);
+                return if gone { Put::Damaged(blob, "it is gone".to_owned()) } else { Put::Useless };
             }
             let put = {
                 let Ok(_turn) = self.uploads.acquire().await else { return Put::Useless };
@@ -325,10 +328,29 @@ impl Uplink {
                 Err(error) => error,
             };
             tracing::warn!(hash = %blob.hash, %error, "the master has not taken an output");
+            if let Some(why) = self.damage(blob, &error).await {
+                return Put::Damaged(blob, why);
+            }
             tokio::select! {
                 _ = self.connection.closed() => return Put::Useless,
                 () = tokio::time::sleep(UPLOAD_RETRY) => {}
             }
+        }
+    }
+
+    /// What is wrong with a blob of the spool that did not arrive, if it is the blob: sending it again would be of no use.
+    async fn damage(&self, blob: BlobRef, error: &LinkError) -> Option<String> {
+        let arrived_damaged = matches!(error, LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict);
+        if !arrived_damaged && !matches!(error, LinkError::File { .. }) {
+            return None;
+        }
+        let path = self.blobs.path_of(&blob);
+        match tokio::task::spawn_blocking(move || link::content::hash_file(&path)).await {
+            Ok(Ok(found)) if found == blob => None,
+            Ok(Ok(_)) => Some("it has changed since it was written".to_owned()),
+            Ok(Err(error)) => Some(error.to_string()),
+            // The worker ends.
+            Err(_) => None,
         }
     }
 
@@ -349,12 +371,30 @@ enum Put {
     Taken,
     /// The master will never take this one; why.
     Refused(BlobRef, String),
+    /// It cannot be sent any more: in the spool it is not what it was. How.
+    Damaged(BlobRef, String),
     /// Nobody waits for it over this connection any more.
     Useless,
 }
 
+/// A result of which something was damaged on this host is lost: the task runs again.
+fn give_up(completion: &mut Completion, blob: BlobRef, why: &str) {
+    let lost = take_out(completion, blob);
+    let what = format!("{} in the worker's spool: {why}", lost.join(", "));
+    tracing::error!(attempt = %completion.attempt, what, "a result is lost: see this host's disk");
+    completion.outcome = Outcome::ResultLost(what);
+}
+
 /// Takes out of a completion what the master will never take; an attempt without it has not succeeded.
 fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
+    let lost = take_out(completion, blob);
+    if completion.outcome.success() {
+        completion.outcome = Outcome::BadOutput(format!("{}: {why}", lost.join(", ")));
+    }
+}
+
+/// Takes what this blob is out of a completion, and gives the names.
+fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
     let mut lost = Vec::new();
     for (name, stream) in [("standard output", &mut completion.stdout), ("standard error", &mut completion.stderr)] {
         if stream.content.blob() == Some(blob) {
@@ -365,9 +405,7 @@ fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
     }
     let gone = completion.outputs.extract_if(.., |file| file.blob == blob);
     lost.extend(gone.map(|file| file.path.to_string()));
-    if completion.outcome.success() {
-        completion.outcome = Outcome::BadOutput(format!("{}: {why}", lost.join(", ")));
-    }
+    lost
 }
 
 /// Messages that are neither too many nor too long.

@@ -26,7 +26,7 @@ use crate::engine::{Engine, Input as Told, Laws, Output};
 use crate::error::WorkerError;
 use crate::facts;
 use crate::machine::{Action, Event};
-use crate::os::{self, Accounts};
+use crate::os::{self, Accounts, files};
 use crate::owner::policy::Policy;
 use crate::owner::rules::Room;
 use crate::owner::sensors::{self, Sighted, Timeouts};
@@ -99,6 +99,19 @@ impl From<Sighted> for Input {
     }
 }
 
+/// Where attempts have their directories, below the worker's.
+const ATTEMPTS: &str = "attempts";
+
+/// Gives the worker of this directory back the rights on its own files, which a task of the same account could take away
+/// where no namespace keeps it from them. To be called before its identity is read.
+pub fn repair(dir: &Path) {
+    // Attempts are removed in any case, and what lies there is for nobody to look into.
+    let repaired = files::repair(dir, &dir.join(ATTEMPTS));
+    if repaired > 0 {
+        tracing::warn!(files = repaired, dir = %dir.display(), "a task has locked this worker out of its directory: repaired");
+    }
+}
+
 /// Works for the identity's master until `shutdown` resolves, with `dir` as its own directory. Then running tasks are
 /// ended and given back, and nothing of them is left.
 ///
@@ -131,7 +144,7 @@ pub async fn run(
     facts.slots = config.owner.slots_idle(&room);
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
-    let attempts = dir.join("attempts");
+    let attempts = dir.join(ATTEMPTS);
     let (level, most, network) = (force.level, force.most, force.network != Network::Never);
     let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
@@ -547,7 +560,7 @@ impl Shell {
             }
             // The engine makes these what is said and what is kept.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
-            Action::Return(..) | Action::Spent(_) | Action::Report(_) | Action::Owner(_) => {}
+            Action::Return(..) | Action::Spent(_) | Action::Report(_) | Action::Owner(_) | Action::Closing => {}
         }
     }
 

@@ -7,6 +7,8 @@
 #[path = "hostile/acts.rs"]
 mod acts;
 mod door;
+#[path = "hostile/kernels.rs"]
+mod kernels;
 mod runner;
 #[path = "hostile/table.rs"]
 mod table;
@@ -16,6 +18,7 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program};
 use std::sync::Mutex;
@@ -34,7 +37,9 @@ const HOSTILE: &str = "hostile";
 /// What stands in the owner's files.
 const SECRET: &str = "the owner's secret\n";
 /// An account that owns nothing.
-const NOBODY: &str = "65534";
+const NOBODY: u32 = 65_534;
+/// Another, for a worker without root.
+const ORDINARY: u32 = 61_000;
 /// What a task may have here: enough for a harmless one, and less than each act takes.
 const PROCESSES: u64 = 50;
 const MEMORY: u64 = 128 << 20;
@@ -57,15 +62,45 @@ fn main() {
         std::process::exit(acts::commit(&args[1], &args[2]));
     }
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let levels = Confinement::ALL.map(|level| (format!("what_level_{level}_stops_is_as_the_table_says"), Some(level)));
-    let tests = levels.iter().map(|(name, level)| (name.as_str(), *level));
-    let tests: Vec<_> = tests.chain([("the_documentation_shows_the_table", None)]).collect();
-    runner::run(&args, &tests, |level| match level {
-        None => the_documentation_shows_the_table(),
-        Some(level) => runtime().block_on(async {
-            tokio::time::timeout(4 * PATIENCE, try_level(*level)).await.expect("the test hangs");
+    let as_root = Confinement::ALL.map(|level| (name_of(level), Test::Level(level)));
+    let ordinary = Confinement::ALL.map(|level| {
+        let name = format!("what_level_{level}_stops_for_a_worker_without_root_is_as_the_table_says");
+        (name, Test::Ordinary(level))
+    });
+    let levels = as_root.iter().chain(&ordinary).map(|(name, test)| (name.as_str(), *test));
+    let tests: Vec<_> = levels.chain([("the_documentation_shows_the_table", Test::Documentation)]).collect();
+    runner::run(&args, &tests, |test| match test {
+        Test::Documentation => the_documentation_shows_the_table(),
+        Test::Ordinary(level) => without_root(*level),
+        Test::Level(level) => runtime().block_on(async {
+            tokio::time::timeout(10 * PATIENCE, try_level(*level)).await.expect("the test hangs");
         }),
     });
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Test {
+    Documentation,
+    /// As whoever runs the tests.
+    Level(Confinement),
+    /// As an account that is not root's.
+    Ordinary(Confinement),
+}
+
+fn name_of(level: Confinement) -> String {
+    format!("what_level_{level}_stops_is_as_the_table_says")
+}
+
+/// The test of a level once more, as an ordinary account.
+fn without_root(level: Confinement) {
+    if !rustix::process::geteuid().is_root() {
+        println!("  SKIPPED: that is the other test: these tests do not run as root");
+        return;
+    }
+    let (_tools, program) = tools();
+    let mut command = Program::new(program);
+    command.args([&name_of(level), "--exact"]).current_dir("/").uid(ORDINARY).gid(ORDINARY);
+    assert!(command.status().unwrap().success(), "as account {ORDINARY}, at level `{level}`");
 }
 
 fn the_documentation_shows_the_table() {
@@ -88,6 +123,8 @@ struct Owner {
     _socket: UnixListener,
     _abstract: UnixListener,
     name: String,
+    /// Of what is shared with other programs by number.
+    key: libc::key_t,
     program: Option<Child>,
 }
 
@@ -102,7 +139,8 @@ impl Owner {
         let name = format!("deskgrid-hostile-{}", std::process::id());
         let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self { dir, port, _socket: socket, _abstract: hidden, name, program: None }
+        let key = 0x6467_0000 ^ std::process::id() as libc::key_t;
+        Self { dir, port, _socket: socket, _abstract: hidden, name, key, program: None }
     }
 
     fn path(&self, name: &str) -> String {
@@ -112,7 +150,13 @@ impl Owner {
     /// A program that runs until it is killed.
     fn program(&mut self) -> &mut Child {
         if self.program.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some()) {
-            self.program = Some(Program::new("/bin/sleep").arg("600").spawn().unwrap());
+            let mut program = Program::new("/bin/sleep");
+            program.arg("600");
+            // The account that tasks have: no test may pass because of another one either.
+            if rustix::process::geteuid().is_root() {
+                program.uid(NOBODY).gid(NOBODY);
+            }
+            self.program = Some(program.spawn().unwrap());
         }
         self.program.as_mut().unwrap()
     }
@@ -124,7 +168,13 @@ impl Owner {
             "connect-tcp" => self.port.local_addr().unwrap().to_string(),
             "connect-unix" => self.path("socket"),
             "connect-abstract" => self.name.clone(),
-            "read-memory" | "read-environment" | "kill-worker" => self.program().id().to_string(),
+            "read-memory" | "read-environment" | "kill-worker" | "limit-others" | "slow-others"
+            | "read-command-line" => self.program().id().to_string(),
+            "read-shared-memory" => {
+                kernels::share(self.key);
+                self.key.to_string()
+            }
+            "leave-memory" => self.key.to_string(),
             _ => self.path("secret"),
         }
     }
@@ -132,6 +182,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        kernels::remove(self.key);
         if let Some(mut child) = self.program.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -153,7 +204,11 @@ async fn try_level(level: Confinement) {
     let mut master = Master::new();
     fs::set_permissions(master.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let (tools, program) = tools();
-    let means = Means { account: NOBODY.to_owned(), readable: vec![tools.path().to_str().unwrap().to_owned()] };
+    let means = Means {
+        account: NOBODY.to_string(),
+        readable: vec![tools.path().to_str().unwrap().to_owned()],
+        ..Means::default()
+    };
     let abilities = worker::os::abilities(std::env::current_exe().unwrap(), tools.path(), &means).await.unwrap();
     if let Some(why) = &abilities.level(level).unwrap().missing {
         println!("  SKIPPED: level `{level}` is not there: {why}");
@@ -196,14 +251,21 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
     let compute = "set -e; mkdir d; seq 1000 | sort -n | tail -1 > d/last; ln d/last d/again; mv d/again here; \
                    cat here /etc/passwd > /dev/null; echo x > \"$HOME/y\"; mktemp > /dev/null; ls /proc/self/fd > /dev/null; \
                    (head -c 100 /dev/urandom | wc -c) >&2; cat d/last";
+    let well = "echo x > /dev/stderr && echo y > /dev/stdout && chmod 600 here* 2>/dev/null; nice true && \
+                ulimit -c 0 && taskset 1 true && prlimit --nofile=64 true";
     let powerless = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status";
     let exited = |code| Outcome::Exited(code);
     let confined = if level == Confinement::Process { exited(1) } else { Outcome::Succeeded };
     let mut index = 1_000;
+    // What Python's `multiprocessing` needs.
+    let share = "if [ -e /usr/bin/python3 ]; then /usr/bin/python3 -c 'import multiprocessing as m; m.Lock()'; fi";
+    let shares = if level == Confinement::Landlock { exited(1) } else { Outcome::Succeeded };
     for (argv, network, expected, said) in [
+        (["sh", "-c", share], false, shares, ""),
         (["/bin/sh", "-c", compute], false, Outcome::Succeeded, "1000\n"),
         (["sh", "-c", "echo out; exit 7"], false, exited(7), "out\n"),
         (["sh", "-c", powerless], false, confined, ""),
+        (["sh", "-c", well], false, Outcome::Succeeded, "y\n"),
         (["sh", "-c", "kill -SEGV $$"], false, Outcome::Signalled(11), ""),
         (connects, true, Outcome::Succeeded, ""),
         (connects, false, if level == Confinement::Process { Outcome::Succeeded } else { exited(1) }, ""),
@@ -230,7 +292,11 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Whether the act comes out as the table says.
     async fn judge(&mut self, worker: &mut Worker, index: u32, row: &Row) -> Result<(), String> {
-        let expected = row.stops[Confinement::ALL.iter().position(|level| *level == self.level).unwrap()];
+        let expected = match row.stops[Confinement::ALL.iter().position(|level| *level == self.level).unwrap()] {
+            Stop::AsRoot if rustix::process::geteuid().is_root() => Stop::Yes,
+            Stop::AsRoot => Stop::No,
+            other => other,
+        };
         if let Some(why) = self.why_not_here(row.act) {
             println!("  SKIPPED: {}: {why}", row.act);
             return Ok(());
@@ -254,7 +320,9 @@ impl Bench<'_> {
         match act {
             "fork-bomb" => self.abilities.no_process_limit.clone(),
             "kill-worker" => gap,
-            "leave-group" if self.level == Confinement::Process && !rustix::process::geteuid().is_root() => {
+            "leave-group" | "set-kernel"
+                if self.level == Confinement::Process && !rustix::process::geteuid().is_root() =>
+            {
                 Some("only root can".to_owned())
             }
             _ => None,
@@ -271,7 +339,13 @@ impl Bench<'_> {
         if act.0 == "ignore-term" {
             // Once it says that it ignores the request.
             let says = |m| matches!(m, ToMaster::Heartbeat { held, .. } if held.iter().any(|h| h.progress.is_some()));
-            worker.until(|message| says(message).then_some(())).await;
+            let told = worker.until(|message| match message {
+                ToMaster::Delivered(mut done) => Some(Some(done.remove(0).completion)),
+                message => says(message).then_some(None),
+            });
+            if let Some(done) = told.await {
+                return done;
+            }
             let stop = ToWorker::Stop { attempts: vec![id(index)], why: "test".to_owned() };
             within(worker.control.tx.send(&stop)).await.unwrap();
         }
@@ -296,7 +370,10 @@ impl Bench<'_> {
             }
             // Where the memory of all processes together is not limited, it is refused to each.
             ("hog-memory", _) if stopped => Stop::Contained,
-            ("hog-memory" | "fill-disk" | "many-files", Outcome::OverLimit(_)) => Stop::Contained,
+            ("hog-memory" | "fill-disk" | "many-files" | "unlinked-files" | "locked-files", Outcome::OverLimit(_)) => {
+                Stop::Contained
+            }
+            ("leave-memory", Outcome::Succeeded) if !kernels::remove(self.owner.key) => Stop::Contained,
             ("ignore-term", Outcome::Stopped) => Stop::Contained,
             ("flood-output", Outcome::Succeeded) if done.stdout.dropped > 0 => Stop::Contained,
             ("sparse-file" | "output-symlink" | "output-hard-link" | "output-pipe", Outcome::BadOutput(_)) => {
@@ -313,10 +390,12 @@ impl Bench<'_> {
 
     /// Whether the owner's things are as they were, where the act is to be stopped.
     fn unharmed(&mut self, act: &str, expected: Stop) -> Result<(), String> {
+        let mode = fs::metadata(self.owner.path("secret")).map_err(|error| error.to_string())?.permissions().mode();
+        let changed = mode & 0o777 == 0o606;
         let secret = fs::read_to_string(self.owner.path("secret")).map_err(|error| error.to_string())?;
         let written = fs::exists(self.owner.path("written")).map_err(|error| error.to_string())?;
         let dead = act == "kill-worker" && self.owner.program.as_mut().is_some_and(|p| p.try_wait().unwrap().is_some());
-        let harmed = secret != SECRET || written || dead;
+        let harmed = secret != SECRET || written || dead || changed;
         if harmed && expected != Stop::No { Err("the owner's things were touched".to_owned()) } else { Ok(()) }
     }
 }

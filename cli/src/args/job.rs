@@ -100,6 +100,9 @@ Examples:
         /// Only failed tasks, not cancelled ones
         #[arg(long)]
         failed: bool,
+        /// Finished tasks whose results are damaged or lost on the master: compute them again
+        #[arg(long, conflicts_with = "failed")]
+        damaged: bool,
         /// Only these tasks
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,

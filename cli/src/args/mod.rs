@@ -35,7 +35,7 @@ Start here:
   deskgrid demo                                   the five-minute tour, alone on this PC
   deskgrid master start                           on the machine that keeps the jobs
   deskgrid token create --role worker --uses 100  a token with which PCs join
-  deskgrid worker start --master HOST:7411 --join TOKEN
+  deskgrid worker start --master HOST:7411
   deskgrid submit --array 1-100 --wait -- ./work.sh %{TASK_ID}
 
 Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 waiting timed out;
@@ -117,7 +117,8 @@ only the picture stays.")]
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
 Example:
-  deskgrid login --master grid.example.org:7411 --join dg1.4.0b...
+  deskgrid login --master grid.example.org:7411                asks for the token
+  deskgrid login --master grid.example.org:7411 --join - < token
 The admin makes the token with: deskgrid token create --role client")]
     Login(Enrol),
     /// Submit a bag of tasks

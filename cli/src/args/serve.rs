@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use common::token::{JoinToken, Role};
+use common::token::Role;
 
 #[cfg(windows)]
 use super::scm::ServiceArgs;
-use super::value::Dur;
+use super::value::{Dur, JoinWord};
 
 /// `deskgrid demo`.
 #[derive(Debug, Clone, Args)]
@@ -135,7 +135,8 @@ pub(crate) enum WorkerCommand {
     /// Run a worker in the foreground; it joins once and needs no token later
     #[command(after_help = "\
 Examples:
-  deskgrid worker start --master grid.example.org:7411 --join dg1.3.9f...
+  deskgrid worker start --master grid.example.org:7411      asks for the token on a terminal
+  deskgrid worker start --master grid.example.org:7411 --join-file token
   deskgrid worker start                       later: the identity is in the state directory
   deskgrid worker start --slots 2 --config configs/worker.toml")]
     Start(WorkerArgs),
@@ -170,8 +171,8 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     #[command(after_help = "\
 Examples:
   deskgrid worker install                     shows the unit and the commands, changes nothing
-  sudo deskgrid worker install --master grid.example.org:7411 --join dg1.3.9f... --config worker.toml --yes
-  deskgrid worker install --user --master grid.example.org:7411 --join dg1.3.9f... --yes
+  sudo deskgrid worker install --master grid.example.org:7411 --join-file token --config worker.toml --yes
+  deskgrid worker install --user --master grid.example.org:7411 --join - --yes < token
 The same command on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
@@ -183,7 +184,7 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     #[command(after_help = "\
 Examples:
   deskgrid worker install                     shows what it would do, changes nothing
-  deskgrid worker install --master grid.example.org:7411 --join dg1.3.9f... --yes
+  deskgrid worker install --master grid.example.org:7411 --join-file token --yes
 The same command, as administrator, on every PC: a token made with --uses 100 lets a hundred of them join.")]
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
@@ -256,17 +257,21 @@ pub(crate) struct WorkerArgs {
 /// How a machine gets its identity.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Enrol {
-    /// The master's address
-    #[arg(long, value_name = "HOST:PORT", requires = "join")]
+    /// The master's address; of who has joined, in place of the one that is known
+    #[arg(long, value_name = "HOST:PORT")]
     pub master: Option<String>,
-    /// The token that the admin made with `deskgrid token create`
-    #[arg(long, value_name = "TOKEN", requires = "master")]
-    pub join: Option<JoinToken>,
+    /// The token that the admin made with `deskgrid token create`; `-` reads it from standard input. Better given by
+    /// --join-file or DESKGRID_JOIN: other accounts can read arguments until they are erased, which is done at once
+    #[arg(long, value_name = "TOKEN|-", requires = "master", conflicts_with = "join_file", allow_hyphen_values = true)]
+    pub join: Option<JoinWord>,
+    /// A file that holds the token
+    #[arg(long, value_name = "F", requires = "master")]
+    pub join_file: Option<PathBuf>,
     /// What this machine or user would like to be called [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Join again although there is an identity, and replace it
-    #[arg(long, requires = "join")]
+    #[arg(long, requires = "master")]
     pub rejoin: bool,
 }
 

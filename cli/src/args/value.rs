@@ -16,6 +16,29 @@ use serde::{Deserialize, Deserializer};
 #[serde(try_from = "String")]
 pub(crate) struct Dur(pub Duration);
 
+/// What was given as a join token: the token, or `-` for one line of standard input. Never printed, whatever it is.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct JoinWord(pub String);
+
+impl From<String> for JoinWord {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for JoinWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinWord(hidden)")
+    }
+}
+
+impl FromStr for JoinWord {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
 /// A time limit: a duration, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]

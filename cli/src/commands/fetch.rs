@@ -10,6 +10,8 @@ use common::content::Content;
 use common::path::PortablePath;
 use common::selector::Selector;
 use common::view::OutputView;
+use common::wire::RefusalCode;
+use link::LinkError;
 use serde::Serialize;
 
 use super::Context;
@@ -166,12 +168,26 @@ async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Fa
     parallel::each(new, one).await.map(drop)
 }
 
+/// What the master has lost can be computed again.
+fn not_whole(error: LinkError) -> Failure {
+    let lost = match &error {
+        LinkError::Damaged { .. } => true,
+        LinkError::Refused(refusal) => refusal.code == RefusalCode::NotFound,
+        _ => false,
+    };
+    let failure = Failure::from(error);
+    match lost {
+        true => Failure { hint: "have it computed again: deskgrid job retry JOB --damaged".to_owned(), ..failure },
+        false => failure,
+    }
+}
+
 async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
     let cannot = |error: &std::io::Error| Failure::io(format!("cannot write {}", file.path.display()), error);
     let parent = file.path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;
     match &file.content {
-        Content::Blob(blob) => session.client().fetch(*blob, &file.path).await?,
+        Content::Blob(blob) => session.client().fetch(*blob, &file.path).await.map_err(not_whole)?,
         Content::Inline(bytes) => {
             let mut whole = tempfile::NamedTempFile::new_in(parent).map_err(|error| cannot(&error))?;
             std::io::Write::write_all(&mut whole, bytes).map_err(|error| cannot(&error))?;

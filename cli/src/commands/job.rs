@@ -38,9 +38,13 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Cancel { jobs, tasks, .. } => {
             change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
         }
-        JobCommand::Retry { job, failed, tasks } => {
+        JobCommand::Retry { job, failed, damaged, tasks } => {
             let job = session.job_id(job).await?;
-            retry(context, &session, Request::Retry { job, tasks, only_failed: failed }).await?;
+            let request = match damaged {
+                true => Request::Recompute { job, tasks },
+                false => Request::Retry { job, tasks, only_failed: failed },
+            };
+            retry(context, &session, request).await?;
         }
         JobCommand::Judge { job, command } => judge::run(context, &session, job, &command).await?,
         JobCommand::Explain { job } => explain(context, &session, job).await?,
@@ -195,7 +199,11 @@ fn describe(job: &JobView) -> String {
         ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
         ("predicted start", job.starts.map(|starts| start_in_words(&starts, now))),
         ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
-        ("predicted makespan", job.predicted_makespan.map(|span| span.to_string())),
+        // What was predicted at first is of use beside what came; until then the predicted finish says it better.
+        (
+            "makespan predicted at first",
+            job.predicted_makespan.filter(|_| job.finished.is_some()).map(|s| s.to_string()),
+        ),
         ("deadline", deadline),
         ("promised finish", promised),
         ("promise", standing),
@@ -338,19 +346,37 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         let hint = "deskgrid job list --all shows the jobs that there are";
         return Err(Failure::new(Exit::Error, "not-found", format!("there is no job {job}"), hint));
     };
+    let why = match (&view.finished, &view.predicted) {
+        (None, None) => why_no_prediction(session, job).await?,
+        _ => Vec::new(),
+    };
     let now = when::now();
     let text = || {
         let head = format!("job {} ({}) is {}: ", view.job, printable(&view.name), view.state);
         let end = match (&view.finished, &view.predicted) {
             (Some(finished), _) => format!("it ended {}", when::relative(*finished, now)),
             (None, Some(forecast)) => format!("it should be done {}", forecast_in_words(forecast, now)),
-            (None, None) => "nothing can be said yet. The time of a task is known once one has finished, or from \
-                             submit --estimate; and some host must be there"
-                .to_owned(),
+            (None, None) => no_prediction(&why),
         };
         head + &end + "\n"
     };
     context.out.show(&json::Prediction::from(&view), text, || vec![view.job.to_string()])
+}
+
+/// Why tasks of the job wait or stand still.
+async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>, Failure> {
+    match session.one(&Request::Explain { job }).await? {
+        Reply::Explained(view) => {
+            Ok(view.waiting.into_iter().map(|(reason, tasks)| format!("{tasks}: {reason}")).collect())
+        }
+        other => Err(unexpected(Some(&other)).into()),
+    }
+}
+
+fn no_prediction(why: &[String]) -> String {
+    let known = "no prediction. The time of a task is known once one has finished, or from submit --estimate; and some host \
+                 must be there that lets tasks run";
+    why.iter().fold(known.to_owned(), |text, why| text + "\n  " + &printable(why).to_string())
 }
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {

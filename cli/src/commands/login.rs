@@ -1,13 +1,16 @@
 //! `deskgrid login`, and how any machine gets its identity.
 
+use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
-use common::token::Role;
+use common::token::JoinToken;
+use common::wire::enrol::Wanted;
 use link::Identity;
 use serde::Serialize;
 
 use super::Context;
 use crate::args::Enrol;
+use crate::args::value::JoinWord;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 
@@ -21,7 +24,7 @@ struct LoggedIn<'a> {
 
 /// Gives this machine the identity of a user.
 pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure> {
-    let (identity, new) = identity(&context.state.client(), &args, Who::User).await?;
+    let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
     let link = &identity.link;
     let document = LoggedIn { master: &link.master, name: &link.name, role: link.role.to_string(), new };
     let text = || format!("you are {} ({}) of the grid at {}\n", link.name, link.role, link.master);
@@ -42,39 +45,111 @@ pub(super) enum Who {
 ///
 /// # Errors
 /// If there is none and no token, or the master does not take the token.
-pub(super) async fn identity(dir: &Path, args: &Enrol, who: Who) -> Result<(Identity, bool), Failure> {
-    let there = Identity::exists(dir);
-    match (&args.master, &args.join) {
-        (Some(_), Some(_)) if there && !args.rejoin => {
+pub(super) async fn identity(
+    dir: &Path,
+    context: &Context,
+    args: &Enrol,
+    who: Who,
+) -> Result<(Identity, bool), Failure> {
+    if Identity::exists(dir) && !args.rejoin {
+        if args.join.is_some() || args.join_file.is_some() {
             note("note: this machine has joined before; the token is not used (--rejoin joins again)");
-            Ok((Identity::load(dir)?, false))
         }
-        (Some(master), Some(token)) => {
-            let name = args.name.clone().unwrap_or_else(|| own_name(who));
-            let identity = link::enrol(master, token, &name).await?;
-            check_role(identity.link.role, who)?;
-            identity.save(dir)?;
-            Ok((identity, true))
+        return Ok((known(dir, args, who)?, false));
+    }
+    let Some(master) = &args.master else { return Err(nobody(dir, who)) };
+    let Some(token) = token(args, context.join.as_ref())? else { return Err(nobody(dir, who)) };
+    let name = args.name.clone().unwrap_or_else(|| own_name(who));
+    let wanted = match who {
+        Who::User => Wanted::User,
+        Who::Worker => Wanted::Worker,
+    };
+    let identity = link::enrol_as(master, &token, &name, wanted).await?;
+    identity.save(dir)?;
+    Ok((identity, true))
+}
+
+/// The identity that is there. A worker may be told of another address of its master.
+fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
+    let mut identity = Identity::load(dir)?;
+    match &args.master {
+        Some(master) if *master != identity.link.master && who == Who::Worker => {
+            identity.link.master.clone_from(master);
         }
-        _ if there => Ok((Identity::load(dir)?, false)),
-        _ => {
-            let what = format!("there is no identity in {}", dir.display());
-            let hint = match who {
-                Who::User => "deskgrid login --master HOST:PORT --join TOKEN, with a token from the admin",
-                Who::Worker => "deskgrid worker start --master HOST:PORT --join TOKEN, with a token from the admin",
-            };
-            Err(Failure::new(Exit::NotAuthorised, "no-identity", what, hint))
+        Some(master) if *master != identity.link.master && args.join.is_none() && args.join_file.is_none() => {
+            let what = format!("this machine is logged in at {} already", identity.link.master);
+            return Err(Failure::new(Exit::Usage, "joined", what, "log in anew with a token: add --rejoin"));
         }
+        _ => {}
+    }
+    Ok(identity)
+}
+
+fn nobody(dir: &Path, who: Who) -> Failure {
+    let hint = match who {
+        Who::User => "deskgrid login --master HOST:PORT --join-file FILE, with a token from the admin",
+        Who::Worker => "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin",
+    };
+    Failure::new(Exit::NotAuthorised, "no-identity", format!("there is no identity in {}", dir.display()), hint)
+}
+
+/// The token, by whichever way it is given; on a terminal it is asked for where it is not.
+fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
+    let text = match (&args.join, &args.join_file, environment) {
+        (Some(JoinWord(word)), _, _) if word == "-" => line_of_input()?,
+        (Some(JoinWord(word)), _, _) | (None, None, Some(JoinWord(word))) => word.clone(),
+        (None, Some(file), _) => std::fs::read_to_string(file)
+            .map_err(|e| Failure::io(format!("cannot read the token in {}", file.display()), &e))?,
+        (None, None, None) if std::io::stdin().is_terminal() => asked()?,
+        (None, None, None) => return Ok(None),
+    };
+    // What was given is not told: a token with a slip of the pen in it is nearly one.
+    let wrong =
+        |error: common::token::BadToken| Failure::usage(error.to_string(), "copy it whole; or ask for a new one");
+    text.parse().map(Some).map_err(wrong)
+}
+
+fn line_of_input() -> Result<String, Failure> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(|e| Failure::io("cannot read the token", &e))?;
+    Ok(line)
+}
+
+/// Asks whoever sits at the terminal, which shows nothing of the answer.
+fn asked() -> Result<String, Failure> {
+    eprint!("join token (from `deskgrid token create`; it is not shown): ");
+    #[cfg(unix)]
+    let _silent = Silent::new();
+    let line = line_of_input();
+    eprintln!();
+    line
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+#[cfg(unix)]
+struct Silent(Option<rustix::termios::Termios>);
+
+#[cfg(unix)]
+impl Silent {
+    fn new() -> Self {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(std::io::stdin()).ok();
+        if let Some(mut silent) = before.clone() {
+            silent.local_modes.remove(LocalModes::ECHO);
+            // Where the terminal cannot do it the token is seen by whoever looks over the shoulder, and no one else.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent);
+        }
+        Self(before)
     }
 }
 
-fn check_role(role: Role, who: Who) -> Result<(), Failure> {
-    let hint = match (role, who) {
-        (Role::Worker, Who::User) => "use it with: deskgrid worker start --master HOST:PORT --join TOKEN",
-        (Role::Client | Role::Admin, Who::Worker) => "ask for one made with: deskgrid token create --role worker",
-        _ => return Ok(()),
-    };
-    Err(Failure::new(Exit::NotAuthorised, "wrong-role", format!("this token is for a {role}"), hint))
+#[cfg(unix)]
+impl Drop for Silent {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, before);
+        }
+    }
 }
 
 fn own_name(who: Who) -> String {

@@ -35,6 +35,7 @@ use tokio::runtime::{Builder, Runtime};
 
 pub(crate) use submit::new_request;
 
+use crate::args::value::JoinWord;
 use crate::args::{Cli, Command, MasterCommand, WorkerCommand};
 use crate::failure::{Exit, Failure};
 use crate::logs;
@@ -49,6 +50,8 @@ pub(crate) struct Context {
     /// Where the user says that it lies, if he does.
     #[cfg(unix)]
     pub given_dir: Option<std::path::PathBuf>,
+    /// A join token that the environment held.
+    pub join: Option<JoinWord>,
     /// How to print.
     pub out: Output,
 }
@@ -57,7 +60,7 @@ pub(crate) struct Context {
 ///
 /// # Errors
 /// If it could not be done.
-pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
+pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving =
         matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
@@ -69,12 +72,17 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     let state = StateDir::find(global.dir.as_deref())?;
     let context = Context {
         state,
+        join,
         out: Output::new(&global),
         #[cfg(unix)]
         given_dir: global.dir,
     };
     let runtime = runtime(&command)?;
-    let result = runtime.block_on(dispatch(&context, command));
+    let result = runtime.block_on(async {
+        let result = Box::pin(dispatch(&context, command)).await;
+        crate::session::goodbye().await;
+        result
+    });
     // A thread that still reads a terminal or a slow disk must not hold up the end.
     runtime.shutdown_background();
     result

@@ -127,7 +127,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         make(&places.state)?;
         places.close()?;
         // Joining comes early: where the master does not let this PC in, there is no service.
-        identity(&places.state.join("worker").join("identity"), &args.enrol, Who::Worker).await?;
+        identity(&places.state.join("worker").join("identity"), context, &args.enrol, Who::Worker).await?;
         make(&places.programs)?;
         let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
         copy(&this, &places.program())?;

@@ -37,12 +37,12 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         let dir = root.at(&places.dir);
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
         // Joining comes first: where the master does not let this host in, nothing has been changed.
-        if args.enrol.join.is_some() || link::Identity::exists(&dir.join("worker/identity")) {
-            identity(&dir.join("worker/identity"), &args.enrol, Who::Worker).await?;
-        } else {
-            let hint = "name the master and a token: --master HOST:PORT --join TOKEN";
+        let home = dir.join("worker/identity");
+        if args.enrol.master.is_none() && !link::Identity::exists(&home) {
+            let hint = "name the master and a token: --master HOST:PORT --join-file FILE";
             return Err(Failure::usage("this host has not joined a grid yet", hint));
         }
+        identity(&home, context, &args.enrol, Who::Worker).await?;
         root.place_program(&places.program())?;
         for file in &files {
             root.write(file)?;

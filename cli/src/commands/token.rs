@@ -29,8 +29,8 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
 }
 
 async fn create(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
-    let (token, view) = match session.one(request).await? {
-        Reply::Token(token, view) => (token.to_string(), view),
+    let (token, view, master) = match session.one(request).await? {
+        Reply::Token(token, view, master) => (token.to_string(), view, master),
         other => return Err(unexpected(Some(&other)).into()),
     };
     let text = || {
@@ -39,10 +39,10 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         let until = when::relative(view.expires, when::now());
         format!(
             "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
-             deskgrid {command} --master {} --join {token}\n",
-            view.id,
-            view.role,
-            session.master()
+             deskgrid {command} --master {master}\n\
+             It asks for the token there. A script gives it by --join-file FILE or --join - (standard input); other accounts \
+             can read what stands in a command line.\n",
+            view.id, view.role,
         )
     };
     context.out.show(&json::Token::new(&view, Some(token.clone())), text, || vec![token.clone()])

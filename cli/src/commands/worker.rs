@@ -12,7 +12,8 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
         config.slots = slots;
     }
     let dir = context.state.worker();
-    let (identity, _) = identity(&dir.join("identity"), &args.enrol, Who::Worker).await?;
+    worker::repair(&dir);
+    let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker).await?;
     worker::run(dir, config, identity, shutdown(args.tied)).await?;
     Ok(Exit::Well)
 }

@@ -90,14 +90,17 @@ impl Grid {
     /// # Errors
     /// If one of them does not come up.
     pub(super) async fn start_workers(&mut self, session: &Session, count: u32) -> Result<(), Failure> {
-        let token = token(session, count).await?.to_string();
+        let token = self.root().join("token");
+        std::fs::write(&token, self::token(session, count).await?.to_string())
+            .map_err(|error| Failure::io("cannot write the workers' token", &error))?;
+        let token = token.to_string_lossy();
         let config = self.root().join("worker.toml");
         std::fs::write(&config, DEDICATED)
             .map_err(|error| Failure::io("cannot write the workers' settings", &error))?;
         let config = config.to_string_lossy();
         for number in 1..=count {
             let name = host_name(number);
-            let joining = ["worker", "start", "--master", session.master(), "--join", &token, "--name", &name];
+            let joining = ["worker", "start", "--master", session.master(), "--join-file", &token, "--name", &name];
             let words = [&joining[..], &["--slots", "1", "--config", &config]].concat();
             self.spawn(&name, &words.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
         }
@@ -200,7 +203,7 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
     let ttl = Span::from_secs(600);
     let request = Request::TokenCreate { role: Role::Worker, ttl, uses, name: "demo".to_owned(), approval: false };
     match session.one(&request).await? {
-        Reply::Token(token, _) => Ok(token),
+        Reply::Token(token, ..) => Ok(token),
         other => Err(link::client::unexpected(Some(&other)).into()),
     }
 }

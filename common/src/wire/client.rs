@@ -81,6 +81,13 @@ pub enum Request {
         /// Leave the cancelled ones.
         only_failed: bool,
     },
+    /// Has finished tasks computed again whose results the master has lost or finds damaged. Answered by [`Reply::Changed`].
+    Recompute {
+        /// Of which job.
+        job: JobId,
+        /// Which tasks are looked at.
+        tasks: Selector,
+    },
     /// Removes settled jobs with their results. Answered by [`Reply::Changed`].
     Forget {
         /// Which.
@@ -283,7 +290,7 @@ pub enum Reply {
     /// Some of the hosts; more may follow.
     Hosts(Vec<HostView>),
     /// A new token: the only time that its secret is shown.
-    Token(JoinToken, TokenView),
+    Token(JoinToken, TokenView, String),
     /// The tokens.
     Tokens(Vec<TokenView>),
     /// To `Undecided`: one of them; more may follow.

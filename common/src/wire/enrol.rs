@@ -20,6 +20,30 @@ pub struct Enrol {
     pub csr: Vec<u8>,
     /// What the joiner would like to be called: a host's or a user's name.
     pub name: String,
+    /// What the joiner means to be: a token for something else is not used up.
+    pub wanted: Wanted,
+}
+
+/// What a joiner means to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// A host that runs tasks.
+    Worker,
+    /// A user: client or admin.
+    User,
+    /// Whatever the token is for.
+    Any,
+}
+
+impl Wanted {
+    /// Whether a token for this role does.
+    pub fn takes(self, role: Role) -> bool {
+        match self {
+            Wanted::Worker => role == Role::Worker,
+            Wanted::User => role != Role::Worker,
+            Wanted::Any => true,
+        }
+    }
 }
 
 /// What the master answers, after it has marked the token used, durably.

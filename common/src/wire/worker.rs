@@ -62,6 +62,8 @@ pub enum ToMaster {
     },
     /// It shuts down in order: nothing runs here any more.
     Leaving,
+    /// The worker was asked to end: it takes nothing any more, and leaves once what it holds has ended or is given back.
+    Closing,
     /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`].
     Recorded {
         /// The worker's number for the last of them. Numbers rise; what was said before may be said again.

@@ -15,6 +15,7 @@ fn end_state(why: &EndReason) -> AttemptState {
     match why {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
         EndReason::Delivered(Outcome::Stopped) => AttemptState::Killed,
+        EndReason::Delivered(Outcome::ResultLost(_)) => AttemptState::Lost,
         EndReason::Delivered(_) => AttemptState::Failed,
         EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft | EndReason::Revoked => {
             AttemptState::Lost

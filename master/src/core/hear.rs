@@ -75,9 +75,11 @@ impl Core {
                 self.on_event(host, session, Event::AttemptsReturned { host, attempts })
             }
             ToMaster::Owner(owner) => self.on_event(host, session, Event::OwnerChanged { host, owner }),
+            ToMaster::Closing => self.on_event(host, session, Event::HostClosing { host }),
             ToMaster::Leaving => self.on_event(host, session, Event::HostLeft { host }),
             ToMaster::Recorded { last, stretches } => self.on_recorded(host, session, last, &stretches),
             ToMaster::Spent(spent) if self.is_current(host, session) => {
+                let spent = self.believed(host, spent)?;
                 self.store.attempt_spent(host, &spent, self.now)
             }
             ToMaster::Spent(_) => Ok(()),

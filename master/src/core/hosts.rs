@@ -40,6 +40,8 @@ pub(super) struct Host {
     revoked: bool,
     /// Which runs of its worker were there.
     runs: Runs,
+    /// Whether it has claimed for an attempt what cannot be true.
+    claimed_wildly: bool,
 }
 
 /// The runs of a host's worker, as each names itself.
@@ -53,6 +55,8 @@ struct Runs {
 
 /// The memory that there must be for each attempt, running or frozen, before another is frozen.
 const FROZEN_MIB: u64 = 512;
+/// No PC has more cores than this.
+const MOST_CORES: u32 = 4_096;
 /// So many earlier runs of a worker are remembered.
 const RUNS: usize = 32;
 
@@ -97,9 +101,24 @@ pub(crate) struct Connected {
 impl Host {
     fn new(name: String, now: Time) -> Self {
         let (facts, session, heard, cpu) = (None, None, None, None);
-        let (revoked, runs, owner, party) = (false, Runs::default(), None, None);
+        let (revoked, runs, owner, party, claimed_wildly) = (false, Runs::default(), None, None, false);
         let (draining, known, finished, lost) = (false, now, 0, 0);
-        Self { name, facts, session, draining, owner, party, known, heard, cpu, finished, lost, revoked, runs }
+        Self {
+            name,
+            facts,
+            session,
+            draining,
+            owner,
+            party,
+            known,
+            heard,
+            cpu,
+            finished,
+            lost,
+            revoked,
+            runs,
+            claimed_wildly,
+        }
     }
 }
 
@@ -139,6 +158,7 @@ impl Core {
         }
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
+        let facts = HostFacts { slots: facts.slots.min(self.limits.slots_per_host), ..facts };
         let (slots, speed) = (facts.slots, facts.speed);
         let frozen = holds_frozen(&facts, self.frozen_per_slot);
         let offers = Offers { together: true, frozen, ..facts.offers() };
@@ -248,7 +268,8 @@ impl Core {
         if self.is_revoked(host) {
             return Ok(());
         }
-        let Delivery { completion, ago } = delivery;
+        let Delivery { mut completion, ago } = delivery;
+        self.hold_against_time(host, &mut completion)?;
         let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
         self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
@@ -256,6 +277,17 @@ impl Core {
         self.step(Event::AttemptEnded { host, attempt, outcome, ran })?;
         self.delivered = None;
         self.tell_stirred()
+    }
+
+    /// How many cores the host has, as far as that can be true.
+    pub(super) fn cores_of(&self, id: HostId) -> u32 {
+        let facts = self.hosts.get(&id).and_then(|host| host.facts.as_ref());
+        facts.map_or(1, |facts| facts.cores.clamp(1, MOST_CORES))
+    }
+
+    /// Whether the host has claimed nothing before, since the master was started, that cannot be true.
+    pub(super) fn first_wild_claim(&mut self, id: HostId) -> bool {
+        self.hosts.get_mut(&id).is_some_and(|host| !std::mem::replace(&mut host.claimed_wildly, true))
     }
 
     fn note_heard(&mut self, id: HostId) {

@@ -104,6 +104,12 @@ fn past(since: Option<Span>) -> Refusal {
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 
+/// The refusal of a submission that names content which is not here, or not its user's to name: the answer is the same.
+pub(crate) fn content_is_missing(hash: &BlobHash) -> Refusal {
+    let what = format!("the content {hash} of an input is not here");
+    Refusal::new(RefusalCode::Conflict, what, "send it first; if it was there a moment ago, submit again")
+}
+
 /// Who estimates, and of what.
 fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     let first = |command: &CommandSpec| command.argv.first().map_or("", |program| program.as_str()).to_owned();
@@ -175,6 +181,7 @@ impl Core {
         }
         let (estimates, now) = (&bag.terms.estimates[..], self.now);
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, estimates, now })?;
+        self.content_needed(user, &spec)?;
         if disclosed {
             self.store.disclose(job, self.now)?;
         }
@@ -253,11 +260,7 @@ impl Core {
     fn missing_content(&self, spec: &JobSpec) -> Option<Refusal> {
         let command = spec.work.command()?;
         let BlobRef { hash, .. } = command.blobs().find(|blob| !self.blobs.has(blob))?;
-        Some(Refusal::new(
-            RefusalCode::Conflict,
-            format!("the content {hash} of an input is not here"),
-            "send it first; if it was there a moment ago, submit again",
-        ))
+        Some(content_is_missing(&hash))
     }
 
     /// Reads back what a restart interrupted.
@@ -338,7 +341,11 @@ impl Core {
         }
         let kept = self.store.kept_of(job)?;
         let whose = if kept > 0 { self.store.job(job)?.map(|(view, ..)| view.user) } else { None };
+        let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
+        if unused {
+            self.count_unused()?;
+        }
         self.dropped.remove(&job);
         self.changed.0 = true;
         whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
@@ -355,9 +362,15 @@ impl Core {
                 continue;
             }
             match self.blobs.remove(&blob.hash) {
-                Ok(()) => bytes += blob.size,
+                Ok(()) => {
+                    bytes += blob.size;
+                    self.store.content_went(&blob.hash)?;
+                }
                 Err(error) => tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays"),
             }
+        }
+        if bytes > 0 {
+            self.count_unused()?;
         }
         Ok(bytes)
     }
@@ -444,9 +457,12 @@ impl Core {
         let view = JobView { predicted, starts, promise, limits, width, ..view };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
+        let held_up = why.held_up.iter().map(|row| (row.words(&name(row.host)), row.tasks.to_string()));
+        let waiting = why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string()));
+        let waiting = waiting.chain(held_up).collect();
         Some(ExplainView {
             job: view,
-            waiting: why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string())).collect(),
+            waiting,
             hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
             duplicates: Vec::new(),
         })

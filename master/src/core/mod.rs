@@ -7,12 +7,15 @@ mod apply;
 mod assign;
 mod availability;
 mod check;
+mod claims;
+mod contents;
 mod experience;
 mod hear;
 mod hosts;
 mod jobs;
 mod kept;
 mod mail;
+mod overdue;
 mod peers;
 mod promises;
 mod record;
@@ -44,10 +47,11 @@ use crate::{Config, MasterError};
 use record::Recorder;
 
 pub(crate) use check::check_spec;
+pub(crate) use contents::Needs;
 pub(crate) use experience::note_of;
 pub(crate) use hear::{content_is_here, greeted};
 pub(crate) use hosts::{Connected, SessionId};
-pub(crate) use jobs::{LiveJob, Submitted};
+pub(crate) use jobs::{LiveJob, Submitted, content_is_missing};
 pub(crate) use mail::{HostMail, Outbox};
 pub(crate) use peers::Judged;
 pub(crate) use speculation::Requested;
@@ -107,6 +111,8 @@ pub(crate) struct Core {
     jobs_kept: retention::JobRetention,
     /// What was executed and not requested.
     shelf: kept::Shelf,
+    /// How many bytes users have sent that no job of theirs needs.
+    unused: BTreeMap<String, u64>,
     /// Jobs that are over and of which nothing more is needed, as their users said.
     dropped: BTreeSet<JobId>,
     /// How many attempts a host holds frozen for each of its slots, at most.
@@ -217,6 +223,7 @@ impl Core {
             heartbeat: config.heartbeat.span(),
             prefetch_window: config.prefetch.span(),
             policing: config.policing,
+            sharing: Some(config.sharing.rules()),
             audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
             ..Settings::default()
         };
@@ -250,6 +257,7 @@ impl Core {
             limits: config.limits.clone(),
             jobs_kept: retention::JobRetention::of(config),
             shelf,
+            unused: BTreeMap::new(),
             dropped: BTreeSet::new(),
             frozen_per_slot: config.frozen_per_slot,
             compare,
@@ -259,6 +267,7 @@ impl Core {
             stopping: false,
         };
         core.restore()?;
+        core.count_unused()?;
         core.finish_group()?;
         Ok(core)
     }

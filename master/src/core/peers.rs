@@ -3,6 +3,7 @@
 use common::identity::{IdentityState, IdentityView};
 use common::token::{JoinToken, Role};
 use common::view::TokenView;
+use common::wire::enrol::Wanted;
 use common::{IdSet, JobId, Span, Time};
 use uuid::Uuid;
 
@@ -94,10 +95,10 @@ impl Core {
         from: &str,
         (token, secret): (u32, &[u8; 16]),
         name: &str,
-        key_hash: [u8; 32],
+        (key_hash, wanted): ([u8; 32], Wanted),
         expires: Time,
     ) -> Result<Redeemed, StoreError> {
-        let redeemed = self.store.redeem(token, secret_hash(secret), name, key_hash, self.now)?;
+        let redeemed = self.store.redeem(token, secret_hash(secret), name, key_hash, wanted, self.now)?;
         match &redeemed {
             Redeemed::Peer(peer) => {
                 tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");
@@ -111,7 +112,7 @@ impl Core {
                 )?;
             }
             Redeemed::Again(peer) => self.store.peer_expires(peer.id, expires)?,
-            Redeemed::Wrong | Redeemed::Refused(_) => {}
+            Redeemed::Wrong | Redeemed::Unfit(_) | Redeemed::Refused(_) => {}
         }
         Ok(redeemed)
     }

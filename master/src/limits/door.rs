@@ -1,9 +1,10 @@
-//! Who may come in while many want to: how many connections may be between their first packet and their certificate, and
-//! how many there may be at all.
+//! Who may come in while many want to: how many connections may be between their first packet and their certificate, how
+//! many may join at a time without a word, and how many there may be at all. Who is on the way in makes room for who comes
+//! later: a handshake takes a moment, and one that takes longer is hardly meant.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+
+use link::{Crowd, Place};
 
 /// So many may be on their way in without having proved their address.
 const UNPROVED: usize = 200;
@@ -11,74 +12,51 @@ const UNPROVED: usize = 200;
 const PENDING: usize = 1_600;
 /// So many of them may come from one address.
 const OF_ONE: usize = 400;
+/// So many may be about to join and have not said with which token.
+const SILENT: usize = 512;
+/// So many of them may come from one address.
+const SILENT_OF_ONE: usize = 64;
 
 /// What is done with somebody who knocks.
 #[derive(Debug)]
 pub(crate) enum Knock {
     /// Let in; the handshake may go on while this is kept.
-    In(Pending),
+    In(Place),
     /// First it has to prove its address.
     Prove,
     /// Not now.
     Away,
 }
 
-#[derive(Debug, Default)]
-struct Count {
-    all: usize,
-    by: BTreeMap<IpAddr, usize>,
-}
-
 /// Counts those who are on their way in.
 #[derive(Debug, Clone)]
 pub(crate) struct Door {
     most: usize,
-    count: Arc<Mutex<Count>>,
-}
-
-/// Somebody on the way in.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    from: IpAddr,
-    count: Arc<Mutex<Count>>,
+    pending: Crowd,
+    silent: Crowd,
 }
 
 impl Door {
     /// For so many connections at most.
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, count: Arc::default() }
+        Self { most, pending: Crowd::new(PENDING, OF_ONE), silent: Crowd::new(SILENT, SILENT_OF_ONE) }
     }
 
-    /// Somebody knocks while so many connections are open.
+    /// Somebody knocks while so many connections are open. Where those are all that may be, who has not shown who it is makes
+    /// room.
     pub(crate) fn knock(&self, from: IpAddr, proved: bool, open: usize) -> Knock {
-        let from = super::place(from);
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_it = count.by.get(&from).copied().unwrap_or(0);
-        if open > self.most {
+        if open > self.most && !self.silent.oust() && !self.pending.oust() {
             return Knock::Away;
         }
-        if count.all >= UNPROVED && !proved {
+        if self.pending.len() >= UNPROVED && !proved {
             return Knock::Prove;
         }
-        if count.all >= PENDING || of_it >= OF_ONE {
-            return Knock::Away;
-        }
-        count.all += 1;
-        *count.by.entry(from).or_default() += 1;
-        Knock::In(Pending { from, count: Arc::clone(&self.count) })
+        Knock::In(self.pending.enter(from))
     }
-}
 
-impl Drop for Pending {
-    fn drop(&mut self) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        count.all -= 1;
-        if let Some(of_it) = count.by.get_mut(&self.from) {
-            *of_it -= 1;
-            if *of_it == 0 {
-                count.by.remove(&self.from);
-            }
-        }
+    /// Somebody wants to join and has not said with which token.
+    pub(crate) fn joins(&self, from: IpAddr) -> Place {
+        self.silent.enter(from)
     }
 }
 
@@ -87,23 +65,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_proves_its_address_and_one_address_never_takes_every_place() {
+    fn a_crowd_proves_its_address_and_makes_room_for_who_comes_later() {
         let door = Door::new(10_000);
         let address = |n: u8| IpAddr::from([192, 0, 2, n]);
         let mut inside: Vec<Knock> = (0..UNPROVED).map(|_| door.knock(address(1), false, 0)).collect();
         assert!(inside.iter().all(|knock| matches!(knock, Knock::In(_))));
         assert!(matches!(door.knock(address(2), false, 0), Knock::Prove));
-        inside.extend((UNPROVED..OF_ONE).map(|_| door.knock(address(1), true, 0)));
-        assert!(matches!(door.knock(address(1), true, 0), Knock::Away));
-        for n in 2..=4 {
-            inside.extend((0..OF_ONE).map(|_| door.knock(address(n), true, 0)));
-        }
-        assert!(inside.iter().all(|knock| matches!(knock, Knock::In(_))) && inside.len() == PENDING);
-        assert!(matches!(door.knock(address(5), true, 0), Knock::Away));
+        inside.extend((UNPROVED..=OF_ONE).map(|_| door.knock(address(1), true, 0)));
+        assert_eq!(door.pending.len(), OF_ONE, "the first of them has lost its place");
+        assert!(matches!(door.knock(address(1), true, 10_001), Knock::In(_)), "another makes room");
         drop(inside);
         assert!(matches!(door.knock(address(5), false, 0), Knock::In(_)));
-        assert!(matches!(door.knock(address(5), true, 10_001), Knock::Away));
-        let counted = door.count.lock().unwrap();
-        assert_eq!((counted.all, counted.by.len()), (0, 0));
+        assert!(matches!(door.knock(address(5), true, 10_001), Knock::Away), "there is nobody to make room");
     }
 }

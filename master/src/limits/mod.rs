@@ -5,18 +5,24 @@
 
 mod bucket;
 mod door;
+mod files;
 mod gate;
 mod log;
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use common::{Span, Time};
+use link::place_of;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::config::Interval;
+
 pub(crate) use bucket::{Buckets, Rate};
-pub(crate) use door::{Door, Knock, Pending};
+pub(crate) use door::{Door, Knock};
+pub(crate) use files::Files;
 pub(crate) use gate::{Gate, Turn};
 pub(crate) use log::{Attempted, Coalescer};
 
@@ -28,11 +34,15 @@ pub struct Limits {
     pub connections: u32,
     /// Connections of one user.
     pub connections_per_user: u32,
+    /// Slots of one host, whatever it says that it has.
+    pub slots_per_host: u32,
     /// Requests of one user in a second, on the average; who asks more often waits. One that needs many looks at jobs
     /// counts as many.
     pub requests_per_s: u32,
     /// Requests of one user that are being answered at a time; the others wait in line, and every user has a turn.
     pub requests_at_a_time: u32,
+    /// How long who asked may take to read the next piece of an answer, before the connection is closed.
+    pub answer_patience: Interval,
     /// Jobs of one user that are not settled.
     pub open_jobs_per_user: u32,
     /// Bytes that the specs of one user's unsettled jobs take together.
@@ -44,6 +54,8 @@ pub struct Limits {
     pub unrequested_bytes: u64,
     /// The same, of one user.
     pub unrequested_bytes_per_user: u64,
+    /// Bytes of files that one user has sent and no job of that user's needs (yet); and never more than half of the room.
+    pub unused_bytes_per_user: u64,
 }
 
 impl Default for Limits {
@@ -51,19 +63,28 @@ impl Default for Limits {
         Self {
             connections: 20_000,
             connections_per_user: 256,
+            slots_per_host: 512,
             requests_per_s: 200,
             requests_at_a_time: 8,
+            answer_patience: Interval(Duration::from_secs(30)),
             open_jobs_per_user: 10_000,
             open_spec_bytes_per_user: 512 << 20,
             spec_bytes: 128 << 20,
             unrequested_bytes: 16 << 30,
             unrequested_bytes_per_user: 4 << 30,
+            unused_bytes_per_user: 256 << 30,
         }
     }
 }
 
 /// Requests of all users that are being answered at a time.
 const REQUESTS: usize = 64;
+/// Answers of all users that are on their way at a time: made, and not yet taken by who asked.
+const ANSWERS: usize = 256;
+/// The same, of one user.
+const ANSWERS_OF_ONE: usize = 32;
+/// Files of one user that are on their way at a time, to the master or from it.
+const CONTENTS_OF_ONE: usize = 64;
 /// A user may ask for so many seconds' worth of requests in one go.
 const BURST_S: f64 = 10.0;
 /// So many keys are told apart in each table; those beyond share one entry.
@@ -82,6 +103,10 @@ pub(crate) struct Counters {
     requests: Mutex<Buckets<Uuid>>,
     /// Who is in turn.
     pub(crate) gate: Gate,
+    /// Whose answers are on their way.
+    pub(crate) answers: Gate,
+    /// Whose content is on its way.
+    pub(crate) contents: Gate,
     /// Who may come in.
     pub(crate) door: Door,
     log: Mutex<Coalescer>,
@@ -91,19 +116,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Addresses that one end can have as many of as it likes count as one: the /64 of an IPv6 address.
-fn place(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => IpAddr::V4(v4),
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
-        }
-    }
-}
-
 impl Counters {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, files: &Files) -> Self {
         let per_s = f64::from(limits.requests_per_s.max(1));
         let requests = Rate { per_s, burst: per_s * BURST_S };
         Self {
@@ -111,6 +125,8 @@ impl Counters {
             renewals: Mutex::new(Buckets::new(RENEWALS, TOLD_APART)),
             requests: Mutex::new(Buckets::new(requests, TOLD_APART)),
             gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
+            answers: Gate::new(ANSWERS, ANSWERS_OF_ONE),
+            contents: Gate::new(files.contents, CONTENTS_OF_ONE),
             door: Door::new(limits.connections as usize),
             log: Mutex::default(),
         }
@@ -119,7 +135,7 @@ impl Counters {
     /// How long no token is taken from this address.
     pub(crate) fn may_guess(&self, from: IpAddr, now: Time) -> Result<(), Span> {
         let guesses = lock(&self.guesses);
-        match guesses.0.wait(&place(from), now).max(guesses.1.wait(&(), now)) {
+        match guesses.0.wait(&place_of(from), now).max(guesses.1.wait(&(), now)) {
             Span::ZERO => Ok(()),
             wait => Err(wait),
         }
@@ -128,7 +144,7 @@ impl Counters {
     /// A wrong token came from there.
     pub(crate) fn guessed(&self, from: IpAddr, now: Time) {
         let mut guesses = lock(&self.guesses);
-        guesses.0.take(place(from), now);
+        guesses.0.take(place_of(from), now);
         guesses.1.take((), now);
     }
 

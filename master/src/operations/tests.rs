@@ -106,7 +106,7 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
     assert_eq!(incarnation, Incarnation(1_700_000_000));
     assert_eq!(taken_up.unwrap().tokens, 1);
     assert!(add_job(&mut store, 9, place.blob) > 1_000, "numbers of jobs go on further up");
-    let used = store.redeem(1, [7; 32], "desk-1", [1; 32], now).unwrap();
+    let used = store.redeem(1, [7; 32], "desk-1", [1; 32], common::wire::enrol::Wanted::Any, now).unwrap();
     assert!(matches!(used, Redeemed::Refused(why) if why.contains("revoked")));
     store.commit().unwrap();
     drop(store);

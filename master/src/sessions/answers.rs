@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::host::MAX_HOST_NAME;
 use common::identity::{AuditView, IdentityView};
+use common::job::CommandSpec;
 use common::selector::Selector;
 use common::token::Role;
 use common::view::{
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::views::{self, Listing};
-use crate::core::{Core, Judged, Stopped, Submitted, check_spec};
+use crate::core::{Core, Judged, Stopped, Submitted, check_spec, content_is_missing};
 use crate::limits::Turn;
 use crate::run::State;
 use crate::store::{Peer, StoreError};
@@ -145,6 +146,11 @@ impl Asker {
         self.state.counters.gate.enter(self.id).await
     }
 
+    /// The right to have one answer on its way.
+    pub(super) async fn answer_turn(&self) -> Turn {
+        self.state.counters.answers.enter(self.id).await
+    }
+
     /// Writes into the audit log what was refused.
     pub(super) fn refused(&self, what: &'static str, subject: &str, why: &str) {
         self.state.refused(&self.user, what, subject, why);
@@ -205,6 +211,7 @@ impl Asker {
         // A long list takes its time to look through: not on the core's.
         let looked = tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked))).await;
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
+        let spec = self.names_only_ones_own(spec).await?;
         let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
         let submitted = self
             .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
@@ -220,6 +227,29 @@ impl Asker {
         })
     }
 
+    /// The job, if all content that it names was sent by its user, or is in a job that the user may see.
+    async fn names_only_ones_own(&self, spec: JobSpec) -> Result<JobSpec, NoAnswer> {
+        let Some(user) = self.only_own() else { return Ok(spec) };
+        if spec.work.command().is_none_or(|command| command.blobs().next().is_none()) {
+            return Ok(spec);
+        }
+        let looked = self.read(move |reader| {
+            let blobs = spec.work.command().into_iter().flat_map(CommandSpec::blobs);
+            reader.not_to_name(&user, blobs).map(|other| (spec, other))
+        });
+        match looked.await? {
+            (spec, None) => Ok(spec),
+            (_, Some(BlobRef { hash, .. })) => {
+                self.refused(
+                    "submit",
+                    &format!("content {hash}"),
+                    "this user has not sent it, and may see no job with it",
+                );
+                Err(NoAnswer::Refused(content_is_missing(&hash)))
+            }
+        }
+    }
+
     /// What a client has put here to describe a job.
     async fn described(&self, blob: BlobRef) -> Result<(JobSpec, Asked), NoAnswer> {
         self.fits(blob.size)?;
@@ -227,7 +257,11 @@ impl Asker {
         let missing =
             |_: std::io::Error| refuse(RefusalCode::Conflict, "the submission's content is not here", "submit again");
         // Its size there is the one that was looked at: what is read is never longer.
-        if !self.state.blobs.has(&blob) {
+        let named = match self.only_own() {
+            Some(user) => self.read(move |reader| reader.may_name(&user, &blob.hash)).await?,
+            None => true,
+        };
+        if !named || !self.state.blobs.has(&blob) {
             return Err(missing(std::io::ErrorKind::NotFound.into()));
         }
         let bytes = tokio::fs::read(&path).await.map_err(missing)?;
@@ -414,7 +448,7 @@ impl Asker {
 
     pub(super) async fn judge(&self, attempt: AttemptId, agrees: Vec<u32>) -> Result<Reply, NoAnswer> {
         let job = attempt.task.job;
-        self.pick_one(job).await?;
+        self.pick_own_one(job).await?;
         let judged = self.core(move |core| core.judge(attempt, agrees)).await?;
         Ok(Reply::Changed(vec![(job, u64::from(judged))]))
     }
@@ -594,7 +628,7 @@ impl Asker {
         let (hash, by) = (self.state.ca_key_hash, self.user.clone());
         let made = self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
         let (token, view) = made.await?;
-        Ok(Reply::Token(token, view))
+        Ok(Reply::Token(token, view, self.state.known_as.clone()))
     }
 
     pub(super) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {

@@ -19,7 +19,8 @@ pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequen
             }
             let blobs = state.blobs.clone();
             let looked = tokio::task::spawn_blocking(move || look(&blobs, manifest)).await;
-            match looked.map_err(|panic| panic.to_string()).flatten() {
+            let looked = looked.map_err(|panic| panic.to_string()).flatten();
+            match looked.and_then(|files| brought(state, host, manifest, files)) {
                 Ok(files) => keep(state, host, attempt, sequence, manifest, &files),
                 Err(why) => tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used"),
             }
@@ -29,8 +30,26 @@ pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequen
     }
 }
 
+/// The list of files, if the host has brought it and all of them.
+fn brought(state: &State, host: HostId, manifest: BlobRef, files: Manifest) -> Result<Manifest, String> {
+    let own = |blob: &BlobRef| state.uploads.brought(host, blob);
+    if own(&manifest) && files.files.iter().all(|file| own(&file.blob)) {
+        return Ok(files);
+    }
+    Err("some of it was not brought by this host".to_owned())
+}
+
 /// The list of files, if it and all of them are here.
 fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
+    let files = read_list(blobs, manifest)?;
+    match files.files.iter().find(|file| !blobs.has(&file.blob)) {
+        Some(missing) => Err(format!("the content of `{}` is not here", missing.path)),
+        None => Ok(files),
+    }
+}
+
+/// A list of files, if it is here and whole.
+pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
     }
@@ -46,10 +65,7 @@ fn look(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest, String> {
     if files.files.len() > MAX_FILES as usize {
         return Err(format!("it has {} files", files.files.len()));
     }
-    match files.files.iter().find(|file| !blobs.has(&file.blob)) {
-        Some(missing) => Err(format!("the content of `{}` is not here", missing.path)),
-        None => Ok(files),
-    }
+    Ok(files)
 }
 
 fn keep(state: &State, host: HostId, attempt: AttemptId, sequence: u32, manifest: BlobRef, list: &Manifest) {

@@ -8,12 +8,14 @@ use common::wire::client::{Reply, Request};
 use common::wire::stream::Open;
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{IdSet, Span, Time};
-use link::{Channel, FrameSender, LinkError};
+use link::{Channel, LinkError};
 use quinn::Connection;
 
+use super::answer::Answer;
 use super::answers::{Asker, JobListing, NoAnswer};
+use super::live::Busy;
 use super::views::{Listing, in_frames};
-use super::{accept, read_open, renew, serve_content, within_deadline};
+use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -25,47 +27,75 @@ const CHUNK: usize = 100;
 const FLUSH: usize = 64 * 1024;
 
 /// Serves a client until its connection ends.
-pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
+pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer, busy: Busy) -> Result<(), LinkError> {
     loop {
         let channel = accept(&connection).await?;
         let asker = Asker::new(state.clone(), &peer);
-        let peer = peer.clone();
+        let (peer, connection, busy) = (peer.clone(), connection.clone(), busy.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_stream(&asker, &peer, channel).await {
+            if let Err(error) = serve_stream(&asker, &peer, &connection, channel).await {
                 tracing::debug!(user = asker.user, %error, "stream ended");
             }
+            drop(busy);
         });
     }
 }
 
-async fn serve_stream(asker: &Asker, peer: &Peer, mut channel: Channel) -> Result<(), LinkError> {
+async fn serve_stream(
+    asker: &Asker,
+    peer: &Peer,
+    connection: &Connection,
+    mut channel: Channel,
+) -> Result<(), LinkError> {
     match read_open(&mut channel).await? {
-        Open::Request => serve_request(asker, channel).await,
+        Open::Request => serve_request(asker, connection, channel).await,
         Open::Renew { csr } => renew::serve(asker.state(), peer, &csr, channel).await,
-        open => serve_content(asker.state(), peer, open, channel).await,
+        open => {
+            // Each takes one of the master's files.
+            let _turn = asker.state().counters.contents.enter(peer.id).await;
+            content::serve(asker.state(), peer, open, channel).await
+        }
     }
 }
 
-async fn serve_request(asker: &Asker, mut channel: Channel) -> Result<(), LinkError> {
+async fn serve_request(asker: &Asker, connection: &Connection, mut channel: Channel) -> Result<(), LinkError> {
     let request = within_deadline(channel.rx.expect::<Request>()).await?;
     let asked = name(&request);
     tracing::debug!(user = asker.user, request = asked, "request");
-    let mut tx = channel.tx;
+    let mut tx = Answer::new(channel.tx, asker.state().config.limits.answer_patience.0);
     asker.pace().await;
+    let watches = matches!(request, Request::Watch { .. });
+    // Who watches waits most of the time, and has a turn of its own for each word.
+    let turn = if watches { None } else { Some(asker.answer_turn().await) };
     let answered = answer(asker, request, &mut tx).await;
+    let told = conclude(asker, &asked, answered, &mut tx).await;
+    drop(turn);
+    if matches!(told, Err(LinkError::Unread)) {
+        let why = "the answer to a request was not read";
+        asker.refused("read", &asked, why);
+        connection.close(NOT_NOW, why.as_bytes());
+    }
+    told
+}
+
+/// Sends the end of an answer, and waits until it is taken.
+async fn conclude(
+    asker: &Asker,
+    asked: &str,
+    answered: Result<(), NoAnswer>,
+    tx: &mut Answer,
+) -> Result<(), LinkError> {
     match answered {
         Ok(()) => {}
         Err(NoAnswer::Refused(refusal)) if refusal.code == RefusalCode::NotAuthorised => {
-            asker.refused("request", &asked, &refusal.message);
+            asker.refused("request", asked, &refusal.message);
             tx.push(&Reply::Refused(refusal))?;
         }
         Err(NoAnswer::Refused(refusal)) => tx.push(&Reply::Refused(refusal))?,
         Err(NoAnswer::Link(error)) => return Err(error),
     }
     tx.flush().await?;
-    tx.finish();
-    tx.delivered().await;
-    Ok(())
+    tx.end().await
 }
 
 fn name(request: &Request) -> String {
@@ -73,7 +103,7 @@ fn name(request: &Request) -> String {
     text.split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
-async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), NoAnswer> {
     match request {
         Request::Hello(versions) => {
             let version = Versions::ours().agree(&versions).map_err(NoAnswer::Refused)?;
@@ -90,6 +120,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
         Request::Outputs { job, tasks } => send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?,
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
+        Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
         Request::Undecided { job } => {
             for undecided in asker.undecided(job).await? {
@@ -135,11 +166,11 @@ async fn answer(asker: &Asker, request: Request, tx: &mut FrameSender) -> Result
     Ok(())
 }
 
-fn push(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
+fn push(tx: &mut Answer, reply: &Reply) -> Result<(), NoAnswer> {
     Ok(tx.push(reply)?)
 }
 
-async fn send(tx: &mut FrameSender, reply: &Reply) -> Result<(), NoAnswer> {
+async fn send(tx: &mut Answer, reply: &Reply) -> Result<(), NoAnswer> {
     push(tx, reply)?;
     if tx.pending() >= FLUSH {
         tx.flush().await?;
@@ -151,7 +182,7 @@ async fn send_tasks(
     asker: &Asker,
     mut listing: Listing,
     states: &[TaskState],
-    tx: &mut FrameSender,
+    tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
     while let Some(mut views) = asker.next_tasks(&mut listing).await? {
         views.retain(|view| states.is_empty() || states.contains(&view.state));
@@ -162,7 +193,7 @@ async fn send_tasks(
     Ok(())
 }
 
-async fn send_outputs(asker: &Asker, mut listing: Listing, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+async fn send_outputs(asker: &Asker, mut listing: Listing, tx: &mut Answer) -> Result<(), NoAnswer> {
     while let Some(views) = asker.next_outputs(&mut listing).await? {
         for outputs in in_frames(views) {
             send(tx, &Reply::Outputs(outputs)).await?;
@@ -175,7 +206,7 @@ async fn send_availability(
     asker: &Asker,
     hosts: Vec<String>,
     (since, until): (Time, Time),
-    tx: &mut FrameSender,
+    tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
     for host in asker.recorded_hosts(hosts).await? {
         let mut from = Some(since);
@@ -188,7 +219,7 @@ async fn send_availability(
     Ok(())
 }
 
-async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut Answer) -> Result<(), NoAnswer> {
     let views = asker.estimates(user).await?;
     // No estimate at all is an answer too.
     push(tx, &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()))?;
@@ -198,7 +229,7 @@ async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut FrameSende
     Ok(())
 }
 
-async fn send_accounts(tx: &mut FrameSender, accounts: &[AccountView]) -> Result<(), NoAnswer> {
+async fn send_accounts(tx: &mut Answer, accounts: &[AccountView]) -> Result<(), NoAnswer> {
     // No account at all is an answer too.
     if accounts.is_empty() {
         return push(tx, &Reply::Accounts(Vec::new()));
@@ -209,7 +240,7 @@ async fn send_accounts(tx: &mut FrameSender, accounts: &[AccountView]) -> Result
     Ok(())
 }
 
-async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut FrameSender) -> Result<(), NoAnswer> {
+async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut Answer) -> Result<(), NoAnswer> {
     let mut sent = false;
     while let Some(views) = asker.next_jobs(&mut listing).await? {
         if !views.is_empty() {
@@ -227,7 +258,7 @@ async fn watch(
     jobs: &IdSet,
     quiet: bool,
     timeout: Option<Span>,
-    tx: &mut FrameSender,
+    tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
     let (mut changed, mut settled) = asker.counters();
     let over = tokio::time::sleep(timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from));
@@ -242,6 +273,7 @@ async fn watch(
         if first || done || !quiet {
             // Whoever hears of every change has heard of those that were settled before.
             let told = if quiet { jobs.clone() } else { rest };
+            let _turn = asker.answer_turn().await;
             send_jobs(asker, JobListing::new(told, Vec::new()), tx).await?;
             tx.flush().await?;
         }
@@ -270,6 +302,6 @@ async fn watch(
     }
 }
 
-async fn gone(tx: &mut FrameSender) {
-    tx.delivered().await;
+async fn gone(tx: &mut Answer) {
+    tx.gone().await;
 }

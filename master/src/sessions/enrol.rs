@@ -1,17 +1,22 @@
 //! The master's side of enrolment: a token for a certificate.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use common::host::MAX_HOST_NAME;
+use common::token::Role;
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::{Refusal, RefusalCode, Versions};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
-use super::{stopped, within_deadline};
+use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
 use crate::authority::read_request;
 use crate::run::State;
 use crate::store::{Peer, Redeemed};
+
+/// How long a joiner may take until it has said with which token.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// One request, one reply.
 pub(super) async fn serve(
@@ -20,9 +25,26 @@ pub(super) async fn serve(
     from: IpAddr,
     wanted: Option<&str>,
 ) -> Result<(), LinkError> {
-    let (tx, rx) = within_deadline(async { Ok(connection.accept_bi().await?) }).await?;
-    let mut channel = Channel::new(tx, rx);
-    let request = within_deadline(channel.rx.expect::<Enrol>()).await?;
+    let mut silent = state.counters.door.joins(from);
+    let said = async {
+        let (tx, rx) = connection.accept_bi().await?;
+        let mut channel = Channel::new(tx, rx);
+        let request = channel.rx.expect::<Enrol>().await?;
+        Ok::<_, LinkError>((channel, request))
+    };
+    let nothing = |why: &str| {
+        state.refused(&from.to_string(), "enrol", "the master", why);
+        connection.close(NOT_NOW, why.as_bytes());
+        Err(LinkError::Closed(why.to_owned()))
+    };
+    let (mut channel, request) = tokio::select! {
+        said = tokio::time::timeout(SILENCE, said) => match said {
+            Ok(said) => said?,
+            Err(_) => return nothing("it did not say within five seconds with which token it joins"),
+        },
+        () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
+    };
+    drop(silent);
     let (token, name) = (request.token, request.name.clone());
     let reply = match answer(state, request, from, wanted).await? {
         Ok(reply) => reply,
@@ -34,7 +56,8 @@ pub(super) async fn serve(
     };
     channel.tx.send(&reply).await?;
     channel.tx.finish();
-    channel.tx.delivered().await;
+    // Who does not take the answer has not got it.
+    let _ = tokio::time::timeout(MESSAGE_DEADLINE, channel.tx.delivered()).await;
     Ok(())
 }
 
@@ -42,6 +65,16 @@ pub(super) async fn serve(
 fn good_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !name.is_empty() && name.len() <= MAX_HOST_NAME && name.chars().all(fine)
+}
+
+/// A good token in the wrong hands: it can still be used.
+fn unfit(role: Role) -> Refusal {
+    let hint = match role {
+        Role::Worker => "use it with: deskgrid worker start --master HOST:PORT",
+        Role::Client | Role::Admin => "ask for one made with: deskgrid token create --role worker",
+    };
+    let what = format!("this token is for a {role}; it was not used up");
+    Refusal::new(RefusalCode::NotAuthorised, what, hint)
 }
 
 async fn answer(
@@ -70,15 +103,17 @@ async fn answer(
         let what = "too many wrong join tokens came from this address";
         return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
     }
-    let Enrol { token, secret, name, .. } = request;
+    let Enrol { token, secret, name, wanted: kind, .. } = request;
     let (address, expires) = (from.to_string(), state.authority.expiry());
-    let redeemed = state.core.ask(move |core| core.redeem(&address, (token, &secret), &name, key_hash, expires)).await;
+    let redeemed =
+        state.core.ask(move |core| core.redeem(&address, (token, &secret), &name, (key_hash, kind), expires)).await;
     let refuse = |why: &str| {
         let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
         Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))
     };
     let Peer { id, role, name, .. } = match redeemed.map_err(stopped)? {
         Redeemed::Peer(peer) | Redeemed::Again(peer) => peer,
+        Redeemed::Unfit(role) => return Ok(Err(unfit(role))),
         Redeemed::Refused(why) => return refuse(why),
         Redeemed::Wrong => {
             state.counters.guessed(from, state.clock.now());

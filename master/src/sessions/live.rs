@@ -7,11 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quinn::{Connection, VarInt};
 use uuid::Uuid;
 
+/// So many hold what marks a connection as busy where it is asked nothing.
+const IDLE: usize = 3;
+
 /// What happens when somebody has too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// The new one is turned away.
-    NewGoes,
+    /// The oldest of those that ask nothing is closed; where each asks something the new one is turned away.
+    OldestIdleGoes,
     /// The oldest is closed.
     OldestGoes,
 }
@@ -27,7 +30,12 @@ struct One {
     connection: Connection,
     /// Whether it has turned out to be let in: only then does it count against others of the same identity.
     admitted: bool,
+    /// Held by each request that is being answered.
+    busy: Busy,
 }
+
+/// Held for as long as a connection is asked something.
+pub(crate) type Busy = Arc<()>;
 
 /// All of them. Cloning gives another handle.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +47,7 @@ pub(crate) struct Present {
     live: Live,
     id: Uuid,
     number: u64,
+    busy: Busy,
 }
 
 impl Live {
@@ -48,11 +57,15 @@ impl Live {
 
     /// Notes a connection whose certificate names this identity.
     pub(crate) fn enter(&self, id: Uuid, connection: &Connection) -> Present {
+        let busy = Busy::default();
         let mut open = self.open();
         let number = open.next;
         open.next += 1;
-        open.by.entry(id).or_default().insert(number, One { connection: connection.clone(), admitted: false });
-        Present { live: self.clone(), id, number }
+        open.by
+            .entry(id)
+            .or_default()
+            .insert(number, One { connection: connection.clone(), admitted: false, busy: busy.clone() });
+        Present { live: self.clone(), id, number, busy }
     }
 
     /// Closes every connection of an identity, and says how many those were.
@@ -71,19 +84,34 @@ impl Live {
 }
 
 impl Present {
+    /// What each request of this connection is to hold while it is answered.
+    pub(crate) fn busy(&self) -> Busy {
+        self.busy.clone()
+    }
+
     /// The connection is let in, unless that makes too many of its identity: then it, or the oldest, has to go.
     pub(crate) fn admit(&self, most: usize, beyond: Beyond) -> bool {
         let mut open = self.live.open();
         let Some(of_it) = open.by.get_mut(&self.id) else { return false };
-        let mut admitted = of_it.values().filter(|one| one.admitted);
-        if admitted.clone().count() >= most {
-            match beyond {
-                Beyond::NewGoes => return false,
-                Beyond::OldestGoes => {
-                    if let Some(oldest) = admitted.next() {
-                        oldest.connection.close(VarInt::from_u32(2), b"too many connections of one identity");
+        let admitted = || of_it.iter().filter(|(_, one)| one.admitted);
+        if admitted().count() >= most {
+            let idle = |one: &One| Arc::strong_count(&one.busy) <= IDLE;
+            let (goes, why): (_, &[u8]) = match beyond {
+                Beyond::OldestIdleGoes => {
+                    let goes = admitted().find(|(_, one)| idle(one)).map(|(number, _)| *number);
+                    if goes.is_none() {
+                        return false;
                     }
+                    (goes, b"too many connections of one identity, and this one asked nothing")
                 }
+                Beyond::OldestGoes => {
+                    (admitted().next().map(|(number, _)| *number), b"too many connections of one identity")
+                }
+            };
+            if let Some(one) = goes.and_then(|number| of_it.get_mut(&number)) {
+                one.connection.close(VarInt::from_u32(2), why);
+                // It counts no more, however long its end takes.
+                one.admitted = false;
             }
         }
         if let Some(one) = of_it.get_mut(&self.number) {

@@ -1,8 +1,11 @@
 //! Connections: who is there, what for, and the streams that they open.
 
+mod answer;
 mod answers;
 mod checkpoint;
 mod client;
+mod content;
+mod damage;
 mod enrol;
 pub(crate) mod live;
 mod renew;
@@ -13,20 +16,17 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::BlobRef;
-use common::content::BlobHash;
 use common::token::Role;
 use common::wire::stream::Open;
-use common::wire::{Refusal, RefusalCode};
 use link::error::NOT_LET_IN;
 use link::identity::read_certificate;
-use link::{Channel, LinkError, Purpose, Validity, content};
+use link::{Channel, LinkError, Place, Purpose, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
-use crate::limits::{Knock, Pending};
+use crate::limits::Knock;
 use crate::run::State;
-use crate::store::{Peer, Standing};
+use crate::store::Standing;
 use live::Beyond;
 
 /// How long a message may take to arrive once its stream is open.
@@ -40,8 +40,25 @@ const LOOK: Duration = Duration::from_secs(6 * 3_600);
 /// Closes a connection whose peer may try again.
 const NOT_NOW: VarInt = VarInt::from_u32(2);
 
+/// Where connections come in.
+#[derive(Debug, Clone)]
+pub(crate) struct Entrance {
+    pub(crate) endpoint: quinn::Endpoint,
+    /// Of those that come through tunnels.
+    pub(crate) tunnels: Option<Arc<TunnelDoor>>,
+}
+
+/// Writes down which tunnels were cut.
+pub(crate) async fn note_cuts(state: Arc<State>, tunnels: Arc<TunnelDoor>) {
+    loop {
+        let cut = tunnels.cut().await;
+        state.refused(&cut.from.to_string(), "connect", "the master, over TCP", cut.why);
+    }
+}
+
 /// Accepts connections until the endpoint closes.
-pub(crate) async fn serve(state: Arc<State>, endpoint: quinn::Endpoint) {
+pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
+    let Entrance { endpoint, tunnels } = entrance;
     while let Some(incoming) = endpoint.accept().await {
         let (from, proved) = (incoming.remote_address().ip(), incoming.remote_address_validated());
         let pending = match state.counters.door.knock(from, proved, endpoint.open_connections()) {
@@ -56,31 +73,48 @@ pub(crate) async fn serve(state: Arc<State>, endpoint: quinn::Endpoint) {
                 continue;
             }
         };
-        let state = state.clone();
+        let (state, tunnels) = (state.clone(), tunnels.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_connection(&state, incoming, pending).await {
+            if let Err(error) = serve_connection(&state, incoming, pending, tunnels.as_deref()).await {
                 tracing::debug!(%error, "connection ended");
             }
         });
     }
 }
 
-async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pending) -> Result<(), LinkError> {
+/// Ends the handshake, unless it takes too long or others come after it.
+async fn shake_hands(state: &State, incoming: Incoming, mut pending: Place) -> Result<Connection, LinkError> {
     let from = incoming.remote_address().ip();
-    let connection = match tokio::time::timeout(HANDSHAKE, incoming.into_future()).await {
-        Ok(Ok(connection)) => connection,
-        Ok(Err(error)) => {
-            if let quinn::ConnectionError::TransportError(broken) = &error {
-                state.refused(&from.to_string(), "connect", "the master", &broken.reason);
-            }
-            return Err(error.into());
-        }
-        Err(_) => return Err(LinkError::Closed("the handshake took too long".to_owned())),
+    let late = |why: &str| {
+        state.refused(&from.to_string(), "connect", "the master", why);
+        Err(LinkError::Closed(why.to_owned()))
     };
+    tokio::select! {
+        shaken = tokio::time::timeout(HANDSHAKE, incoming.into_future()) => match shaken {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => {
+                if let quinn::ConnectionError::TransportError(broken) = &error {
+                    state.refused(&from.to_string(), "connect", "the master", &broken.reason);
+                }
+                Err(error.into())
+            }
+            Err(_) => late("the handshake took too long"),
+        },
+        () = pending.lost() => late("others came after it, and the handshake was not over"),
+    }
+}
+
+async fn serve_connection(
+    state: &Arc<State>,
+    incoming: Incoming,
+    pending: Place,
+    tunnels: Option<&TunnelDoor>,
+) -> Result<(), LinkError> {
+    let address = incoming.remote_address();
+    let from = address.ip();
+    let connection = shake_hands(state, incoming, pending).await?;
     let shown = read_handshake(&connection)?;
     if shown.purpose == Purpose::Enrol {
-        // Counts as somebody on the way in until the end.
-        let _pending = pending;
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;
     }
     let refuse = |who: &str, code: VarInt, why: &str| {
@@ -109,10 +143,10 @@ async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pendi
             return refuse(&peer.name, NOT_LET_IN, why);
         }
     };
-    drop(pending);
+    let _known = tunnels.map(|tunnels| tunnels.known(address));
     let (most, beyond) = match shown.purpose {
         Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
-        _ => (state.config.limits.connections_per_user as usize, Beyond::NewGoes),
+        _ => (state.config.limits.connections_per_user as usize, Beyond::OldestIdleGoes),
     };
     if !present.admit(most, beyond) {
         let why = format!("this identity has {most} connections already");
@@ -125,7 +159,9 @@ async fn serve_connection(state: &Arc<State>, incoming: Incoming, pending: Pendi
     let served = async {
         match (shown.purpose, peer.role) {
             (Purpose::Worker, Role::Worker) => worker::serve(state, connection.clone(), peer).await,
-            (Purpose::Client, Role::Client | Role::Admin) => client::serve(state, connection.clone(), peer).await,
+            (Purpose::Client, Role::Client | Role::Admin) => {
+                client::serve(state, connection.clone(), peer, present.busy()).await
+            }
             _ => refuse(&peer.name, NOT_LET_IN, &format!("an identity of role {} may not do this", peer.role)),
         }
     };
@@ -211,56 +247,4 @@ async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>)
     tokio::time::timeout(MESSAGE_DEADLINE, message)
         .await
         .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
-}
-
-/// What content is for: where room is scarce, results go before new work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    /// A client's, for jobs to come.
-    New,
-    /// A worker's, of tasks that run or ran.
-    Result,
-}
-
-/// Serves a stream that carries content. Users read what their jobs, and jobs that are shared with them, need or left.
-async fn serve_content(state: &State, peer: &Peer, open: Open, mut channel: Channel) -> Result<(), LinkError> {
-    let who = &peer.name;
-    let what = if peer.role == Role::Worker { Content::Result } else { Content::New };
-    match open {
-        Open::Get { hash, .. } if peer.role == Role::Client && !may_read(state, who, hash).await? => {
-            state.refused(who, "read", &format!("content {hash}"), "no job that it may see needs this content");
-            content::refuse_get(channel.tx, hash).await
-        }
-        Open::Get { hash, offset } => content::serve_get(&state.blobs, channel.tx, hash, offset).await,
-        Open::Put(blob) => match refuse_blob(state, what, &blob) {
-            None => content::serve_put(&state.blobs, channel, blob).await,
-            Some(refusal) => {
-                tracing::warn!(who, size = blob.size, why = refusal.message, "content refused");
-                content::refuse_put(&mut channel.tx, refusal).await
-            }
-        },
-        Open::Control | Open::Request | Open::Renew { .. } => {
-            Err(LinkError::Protocol("not a stream for content".to_owned()))
-        }
-    }
-}
-
-async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
-    let (reader, user) = (state.reader.clone(), user.to_owned());
-    let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
-    looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
-}
-
-/// Why a blob is not taken, if so: it is too large, or there is no room for it.
-fn refuse_blob(state: &State, what: Content, blob: &BlobRef) -> Option<Refusal> {
-    let most = state.config.max_blob_bytes;
-    if blob.size > most {
-        let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
-        let hint = "split the file, or ask the admin to raise max_blob_bytes";
-        return Some(Refusal::new(RefusalCode::Invalid, what, hint));
-    }
-    match what {
-        Content::New => state.room.refuse_new(blob.size),
-        Content::Result => state.room.refuse_result(blob.size),
-    }
 }

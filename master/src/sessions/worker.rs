@@ -12,7 +12,7 @@ use quinn::{Connection, VarInt};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
-use super::{accept, checkpoint, read_open, renew, serve_content, stopped, within_deadline};
+use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
 use crate::run::State;
 use crate::store::Peer;
@@ -60,7 +60,7 @@ impl Worker {
                 ended
             }
             Open::Renew { csr } => renew::serve(&self.state, &self.peer, &csr, channel).await,
-            open => serve_content(&self.state, &self.peer, open, channel).await,
+            open => content::serve(&self.state, &self.peer, open, channel).await,
         }
     }
 }
@@ -124,7 +124,8 @@ async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: Ses
             message => {
                 // Should some content not be here, the session ends: the worker comes back, sends the content of all
                 // that was not acknowledged, and delivers again.
-                if let Err(what) = content_is_here(&state.blobs, &message) {
+                let here = content_is_here(&state.blobs, &message);
+                if let Err(what) = here.and_then(|()| content::was_brought(state, host, &message)) {
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }

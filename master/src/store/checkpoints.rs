@@ -79,7 +79,14 @@ impl Writer {
         Ok(self.db().prepare_cached(sql)?.exists((job.0, index, number))?)
     }
 
-    fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
+    /// Whether the state from which an open task goes on has this content.
+    pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM checkpoint_blob WHERE job = ? AND task = ? AND hash = ?";
+        Ok(self.db().prepare_cached(sql)?.exists((task.job.0, task.index, hash.0))?)
+    }
+
+    /// The state from which an attempt was to start.
+    pub(crate) fn started_from(&self, attempt: AttemptId) -> Result<Option<Saved>, StoreError> {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT started_from FROM attempt WHERE job = ? AND task = ? AND number = ?";
         let key = (job.0, index, attempt.number);

@@ -22,6 +22,7 @@ mod schema;
 mod speculation;
 #[cfg(test)]
 mod tests;
+mod uploads;
 mod writer;
 #[cfg(test)]
 mod year;

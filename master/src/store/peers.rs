@@ -3,6 +3,7 @@
 use common::identity::{IdentityState, IdentityView};
 use common::token::Role;
 use common::view::TokenView;
+use common::wire::enrol::Wanted;
 use common::{HostId, JobId, Time};
 use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
@@ -19,6 +20,8 @@ pub(crate) enum Redeemed {
     Again(Peer),
     /// Nothing: no token with such a secret.
     Wrong,
+    /// Nothing: it is a token for this role, and somebody else joins.
+    Unfit(Role),
     /// Nothing; why.
     Refused(&'static str),
 }
@@ -132,9 +135,13 @@ impl Writer {
         secret_hash: [u8; 32],
         name: &str,
         key_hash: [u8; 32],
+        wanted: Wanted,
         now: Time,
     ) -> Result<Redeemed, StoreError> {
         let Some((view, approval)) = self.token(token, secret_hash)? else { return Ok(Redeemed::Wrong) };
+        if !wanted.takes(view.role) {
+            return Ok(Redeemed::Unfit(view.role));
+        }
         if view.revoked {
             return Ok(Redeemed::Refused("the join token was revoked"));
         }

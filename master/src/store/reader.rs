@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use common::checkpoint::Saved;
-use common::content::BlobHash;
 use common::view::{AttemptState, AttemptView, JobState, JobView, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, Span, TaskId, Time};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row};
@@ -92,17 +91,6 @@ impl Reader {
     /// The jobs that are shared with a user.
     pub(crate) fn shared_with(&self, user: &str) -> Result<IdSet, StoreError> {
         self.with(|db| ids(db, "SELECT job FROM share WHERE user = ?1", [user]))
-    }
-
-    /// Whether some job of the user's, or one that is shared with that user, needs this content.
-    pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
-        self.with(|db| {
-            let sql = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = ?1
-                           UNION ALL SELECT job FROM kept_blob WHERE hash = ?1) AS needed
-                       JOIN job ON job.id = needed.job
-                       WHERE job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)";
-            Ok(db.prepare_cached(sql)?.exists((hash.0, user))?)
-        })
     }
 
     /// The job as the store has it: of one that is not settled, the counts are not up to date.

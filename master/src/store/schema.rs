@@ -28,6 +28,7 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 ///   left was evicted to make room.
 /// - `blob_use` names the content that a job needs. `checkpoint` has the furthest saved state of each open task that has
 ///   one, and `checkpoint_blob` the content that it needs.
+/// - `content_of` says who has sent what content, and when last: `needed` where a job of that user's needs it.
 /// - `availability` has a row for each interval in which a host was up and could be used in the same way. `owner` is 1
 ///   where the owner used the host, 0 where not, NULL where unknown; `reason` says why tasks could not run. Between rows
 ///   a host was down.
@@ -76,6 +77,10 @@ CREATE TABLE attempt (
     verdict TEXT, removed INTEGER, PRIMARY KEY (job, task, number)) WITHOUT ROWID;
 CREATE TABLE blob_use (hash BLOB NOT NULL, job INTEGER NOT NULL, PRIMARY KEY (hash, job)) WITHOUT ROWID;
 CREATE INDEX blob_use_by_job ON blob_use (job);
+CREATE TABLE content_of (
+    user TEXT NOT NULL, hash BLOB NOT NULL, size INTEGER NOT NULL, at INTEGER NOT NULL, needed INTEGER NOT NULL,
+    PRIMARY KEY (user, hash)) WITHOUT ROWID;
+CREATE INDEX content_of_by_hash ON content_of (hash);
 CREATE TABLE checkpoint (
     job INTEGER NOT NULL, task INTEGER NOT NULL, saved BLOB NOT NULL, PRIMARY KEY (job, task)) WITHOUT ROWID;
 CREATE TABLE checkpoint_blob (

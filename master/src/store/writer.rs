@@ -300,6 +300,15 @@ impl Writer {
         .map(drop)
     }
 
+    /// When this attempt was given to this host, if it was.
+    pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
+        let sql = "SELECT assigned FROM attempt
+                   WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
+        let key = (id.task.job.0, id.task.index, id.number, id.incarnation.0, host.0);
+        let at: Option<i64> = self.db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        Ok(at.map(super::time))
+    }
+
     /// Notes that an attempt's command was started.
     pub(crate) fn attempt_started(&mut self, id: AttemptId, now: Time) -> Result<(), StoreError> {
         self.change(

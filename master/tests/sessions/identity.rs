@@ -2,7 +2,7 @@
 //! log has it.
 
 use common::identity::{AuditView, IdentityState, IdentityView};
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use link::renewal::{self, renew};
 
 use super::*;
@@ -31,7 +31,7 @@ async fn audit(master: &Master) -> Vec<AuditView> {
 }
 
 /// Waits until the audit log has an entry whose words are these.
-async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
+pub(super) async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
     within(async {
         loop {
             let fits = |e: &AuditView| e.who == who && e.what == what && e.allowed == allowed && e.why.contains(why);
@@ -231,7 +231,7 @@ async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
         name: String::new(),
         approval: true,
     };
-    let Reply::Token(token, _) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
+    let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
     let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
     let waits = turned_away(&pc, Purpose::Worker).await;
     assert!(waits.passing() && waits.to_string().contains("waits for an admin"), "{waits:?}");
@@ -270,7 +270,8 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
     let connection = link::connect(&nobody, Purpose::Enrol).await.unwrap();
     let mut channel = connection.open_bare().await.unwrap();
     let (csr, name) = (csr.to_vec(), "pc".to_owned());
-    let request = Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name };
+    let request =
+        Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name, wanted: Wanted::Any };
     channel.tx.send(&request).await.unwrap();
     channel.tx.finish();
     if !hears {
@@ -300,7 +301,7 @@ async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key
     assert!(matches!(&hosts[..], [Reply::Hosts(hosts)] if hosts.len() == 1), "{hosts:?}");
 }
 
-fn one(job: JobId) -> Selector {
+pub(super) fn one(job: JobId) -> Selector {
     Selector::Ids(IdSet::from_range(job.0, job.0))
 }
 

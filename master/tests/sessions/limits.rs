@@ -55,6 +55,15 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
     let master = Master::with(|config| config.limits.connections_per_user = 2).await;
     let ann = master.enrol(Role::Client, "ann").await;
     let kept = [Client::connect(&ann).await.unwrap(), Client::connect(&ann).await.unwrap()];
+    submit(&kept[1], 1, &noops(1)).await.unwrap();
+    // Both are asked something: neither makes room.
+    let mut watched = Vec::new();
+    for client in &kept {
+        let watch = Request::Watch { jobs: Selector::All, quiet: true, timeout: None };
+        let mut replies = client.stream(&watch).await.unwrap();
+        within(replies.next()).await.unwrap();
+        watched.push(replies);
+    }
     let third = Client::connect(&ann).await.err().unwrap();
     assert!(third.passing() && third.to_string().contains("2 connections already"), "{third:?}");
     let [one, two] = kept;
@@ -65,7 +74,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
         }
     })
     .await;
-    submit(&two, 1, &noops(1)).await.unwrap();
+    submit(&two, 2, &noops(1)).await.unwrap();
 
     let pc = master.enrol(Role::Worker, "pc").await;
     let oldest = link::connect(&pc, Purpose::Worker).await.unwrap();

@@ -1,6 +1,6 @@
 //! Why tasks wait, why hosts were passed over, and when a job will be done.
 
-use common::attempt::Phase;
+use common::attempt::{Outcome, Phase};
 use common::host::{Confinement, Offers, OwnerState, YieldReason};
 use common::job::Needs;
 use common::{HostId, IdSet, JobId, Time};
@@ -79,7 +79,84 @@ fn a_job_without_waiting_tasks_has_nothing_to_explain() {
     let job = w.job(1).submit();
     w.host(1).slots(2).joins();
     assert_eq!(reasons(&w, job), Vec::<String>::new());
-    assert_eq!(passed_over(&w, job), ["ready: no task of the job waits"]);
+    let none = "ready: no task of the job waits, and none is copied before it is known how long they take (try: submit --estimate)";
+    assert_eq!(passed_over(&w, job), [none]);
+}
+
+fn held_up(w: &World, job: JobId) -> Vec<String> {
+    let explanation = w.scheduler.explain(job).expect("the job is there");
+    explanation.held_up.iter().map(|row| format!("{}: {}", row.tasks, row.words("desk"))).collect()
+}
+
+#[test]
+fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let job = w.job(1).submit();
+    w.moves(host, Phase::Running);
+    w.owner_comes(host);
+    w.pass(s(100));
+    w.send(Event::Tick);
+    assert_eq!(reasons(&w, job), Vec::<String>::new());
+    let [row] = &held_up(&w, job)[..] else { panic!("one reason: {:?}", held_up(&w, job)) };
+    assert!(row.starts_with("1: suspended on desk (in-use) for 1m"), "{row}");
+}
+
+#[test]
+fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
+    let mut w = World::new();
+    let (first, second) = (w.host(1).joins(), w.host(2).joins());
+    let job = w.job(2).submit();
+    [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
+    w.pass(s(2));
+    w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
+    let passed = passed_over(&w, job);
+    assert!(passed[0].ends_with("none is overdue; the first one would be copied in 4.0s at the latest"), "{passed:?}");
+    w.send(Event::HostDrained { host: first });
+    w.pass(s(60));
+    w.send(Event::Tick);
+    let [row] = &held_up(&w, job)[..] else { panic!("one reason: {:?}", held_up(&w, job)) };
+    assert!(
+        row.contains("overdue on desk: it has run for ") && row.contains("where the longest of its kind took 2"),
+        "{row}"
+    );
+}
+
+#[test]
+fn of_a_fleet_that_is_paused_nothing_is_predicted() {
+    let mut w = World::new();
+    let host = w.host(1).joins();
+    let running = w.job(1).estimate(s(10)).submit();
+    w.moves(host, Phase::Running);
+    let waiting = w.job(1).estimate(s(10)).submit();
+    assert!(
+        w.scheduler.predict_finish(running, w.now).is_some() && w.scheduler.predict_start(waiting, w.now).is_some()
+    );
+    let paused = YieldReason::PausedByOwner;
+    w.send(Event::OwnerChanged { host, owner: OwnerState::Present(paused) });
+    w.moves(host, Phase::Suspended(paused));
+    let foretold = |w: &World| {
+        let finishes = [running, waiting].map(|job| w.scheduler.predict_finish(job, w.now));
+        (finishes, w.scheduler.predict_start(waiting, w.now))
+    };
+    assert_eq!(foretold(&w), ([None; 2], None));
+    w.host(2).joins();
+    assert!(foretold(&w).0[0].is_some(), "there is a host that can do it");
+}
+
+#[test]
+fn the_predicted_finish_of_a_stuck_job_moves_as_far_as_it_is_beyond_everything_seen() {
+    let mut w = World::new();
+    let (first, second) = (w.host(1).joins(), w.host(2).joins());
+    let job = w.job(2).policy("FCFS").submit();
+    [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
+    w.pass(s(2));
+    w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
+    for _ in 0..3 {
+        w.pass(s(30));
+        let finish = w.scheduler.predict_finish(job, w.now).expect("it is predicted");
+        assert!(finish.since(w.now).0 + s(2).0 >= w.now.since(Time(1_000_000)).0, "{finish:?}");
+    }
 }
 
 /// Predictions add what owners usually take, which is some part of the time.

@@ -96,6 +96,23 @@ fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
 }
 
 #[test]
+fn a_host_that_is_about_to_leave_gets_nothing_back_of_what_it_gave_back() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let host = w.host(1).joins();
+    let attempt = w.attempt_on(host);
+    w.moves(host, Phase::Running);
+    w.send(Event::HostClosing { host });
+    assert_eq!(w.host_state(host), HostState::Draining);
+    w.send(Event::AttemptsReturned { host, attempts: vec![attempt] });
+    assert_eq!((w.books(host), w.task_state(job, 1)), (vec![], TaskState::Waiting));
+    w.send(Event::HostLeft { host });
+    assert_eq!(w.scheduler.host(host).unwrap().lost, 0);
+    w.host(1).joins();
+    assert_eq!(w.task_state(job, 1), TaskState::Running, "it is back");
+}
+
+#[test]
 fn suspended_is_not_lost() {
     let mut w = World::new();
     let job = w.job(1).policy("FCFS").submit();

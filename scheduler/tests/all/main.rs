@@ -24,5 +24,6 @@ mod retries;
 mod shares;
 mod speculation;
 mod starts;
+mod stuck;
 mod together;
 mod world;

@@ -68,7 +68,9 @@ struct ModelHost {
     connected: bool,
     left: bool,
     draining: bool,
+    closing: bool,
     silent_since: Time,
+    parted: Option<Time>,
     health: Health,
     announced: HostState,
 }
@@ -129,14 +131,16 @@ impl ModelHost {
             connected: false,
             left: false,
             draining: false,
+            closing: false,
             silent_since: now,
+            parted: None,
             health: Health::Alive,
             announced: HostState::Suspect,
         }
     }
 
     fn takes_work(&self) -> bool {
-        self.connected && self.health == Health::Alive && self.usable() > 0 && !self.draining
+        self.connected && self.health == Health::Alive && self.usable() > 0 && !self.draining && !self.closing
     }
 
     /// Slots that the owner leaves to tasks.
@@ -157,7 +161,7 @@ impl ModelHost {
             Health::Lost => HostState::Lost,
             Health::Suspect => HostState::Suspect,
             Health::Alive if !self.joined => HostState::Suspect,
-            Health::Alive if self.draining => HostState::Draining,
+            Health::Alive if self.draining || self.closing => HostState::Draining,
             Health::Alive if self.suspended() => HostState::Suspended,
             Health::Alive if live >= self.usable() => HostState::Busy,
             Health::Alive => HostState::Ready,
@@ -261,8 +265,8 @@ impl Model {
             Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
                 let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
                 (host.slots, host.owner) = (*slots as usize, *owner);
-                (host.joined, host.connected, host.left) = (true, true, false);
-                (host.silent_since, host.health) = (self.now, Health::Alive);
+                (host.joined, host.connected, host.left, host.closing) = (true, true, false, false);
+                (host.silent_since, host.parted, host.health) = (self.now, None, Health::Alive);
             }
             Event::HostHeard { host, status: Status { owner, .. }, .. } | Event::OwnerChanged { host, owner } => {
                 self.hear(*host, Some(*owner));
@@ -272,7 +276,13 @@ impl Model {
             | Event::AttemptsReturned { host, .. } => self.hear(*host, None),
             Event::HostDisconnected { host } => {
                 if let Some(host) = self.hosts.get_mut(host) {
+                    host.parted = if host.connected { Some(self.now) } else { host.parted };
                     host.connected = false;
+                }
+            }
+            Event::HostClosing { host } => {
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.closing = true;
                 }
             }
             Event::HostLeft { host } | Event::HostRevoked { host } => {
@@ -288,6 +298,7 @@ impl Model {
             Event::MasterPaused { span } => {
                 for host in self.hosts.values_mut() {
                     host.silent_since = (host.silent_since + *span).min(self.now);
+                    host.parted = host.parted.map(|parted| (parted + *span).min(self.now));
                 }
             }
             Event::Tick => {
@@ -295,7 +306,9 @@ impl Model {
                     let silent = self.now.since(host.silent_since);
                     if silent >= self.settings.lease {
                         host.health = Health::Lost;
-                    } else if silent >= self.settings.suspect_after {
+                    } else if silent >= self.settings.suspect_after
+                        || host.parted.is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after)
+                    {
                         host.health = Health::Suspect;
                     }
                 }
@@ -315,6 +328,7 @@ impl Model {
         let Some(host) = self.hosts.get_mut(&id) else { return };
         if host.joined && !host.left {
             (host.silent_since, host.health) = (self.now, Health::Alive);
+            host.parted = host.parted.map(|_| self.now);
             host.owner = owner.unwrap_or(host.owner);
         }
     }

@@ -196,7 +196,7 @@ async fn connect(endpoint: &quinn::Endpoint, identity: &Identity) -> Result<quin
     let crypto = QuicClientConfig::try_from(tls::client_config(identity, ALPN_WORKER)?).expect("settings for QUIC");
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = quinn::TransportConfig::default();
-    transport.keep_alive_interval(Some(std::time::Duration::from_secs(15)));
+    transport.keep_alive_interval(Some(std::time::Duration::from_secs(4)));
     config.transport_config(Arc::new(transport));
     let to: SocketAddr = identity.link.master.parse().expect("an address");
     let wanted = tls::wanted_name(&link::identity::key_hash(&identity.ca)?);

@@ -14,7 +14,7 @@ use super::chance::Chance;
 use super::people::{Ask, Told};
 
 /// An end that has heard nothing for this long gives the connection up.
-pub(super) const IDLE: Span = Span::from_secs(45);
+pub(super) const IDLE: Span = Span::from_secs(12);
 /// What was not confirmed after this long is sent again.
 pub(super) const AGAIN: Span = Span::from_millis(700);
 /// So much at most is sent again at a time.

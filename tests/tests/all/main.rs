@@ -1,6 +1,7 @@
 //! The one test binary of the whole: the house rules, and the scenarios that run real processes through the door
 //! `tests::Grid`. What one room can test alone is tested in that room.
 
+mod attack;
 mod chaos;
 mod corpora;
 mod e2e;

@@ -2,12 +2,11 @@
 //! not here: how long a single file may be, and how much is written to the standard streams; those have limits of their
 //! own.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use walkdir::WalkDir;
-
-use crate::os::files;
+use crate::os::files::{self, Seen};
 
 /// How long after the start, and after a look, to look again at the soonest and at the latest.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -27,22 +26,15 @@ pub(super) struct DiskLimits {
 impl DiskLimits {
     /// What of it is exceeded below `dir`, in words; nothing if nothing is. Stops counting once it knows.
     pub(super) fn exceeded(self, dir: &Path) -> Option<String> {
-        let (mut bytes, mut count) = (0_u64, 0_u64);
         if self.bytes.is_none() && self.files.is_none() {
             return None;
         }
-        // What comes and goes while this looks does not count.
-        for entry in WalkDir::new(dir).min_depth(1).into_iter().flatten() {
-            count += 1;
-            bytes += entry.metadata().map_or(0, |meta| files::disk_of(&meta));
-            if let Some(limit) = self.files.filter(|limit| count > *limit) {
-                return Some(format!("its directory holds more than the {limit} files that a task has here"));
-            }
-            if let Some(limit) = self.bytes.filter(|limit| bytes > *limit) {
-                return Some(format!("its directory takes more than the {limit} bytes of disk that a task has here"));
-            }
+        let mut count = Count { limits: self, bytes: 0, files: 0, exceeded: None };
+        files::look_below(dir, &mut |seen| count.add(seen));
+        if count.exceeded.is_none() && self.bytes.is_some() {
+            count.take(files::removed_below(dir));
         }
-        None
+        count.exceeded
     }
 
     /// Waits until something is exceeded, and says what.
@@ -60,6 +52,37 @@ impl DiskLimits {
                 Ok((None, took)) => pause = (took * SHARE).clamp(SOONEST, LATEST),
                 Err(_) => pause = LATEST,
             }
+        }
+    }
+}
+
+/// What was found so far.
+struct Count {
+    limits: DiskLimits,
+    bytes: u64,
+    files: u64,
+    exceeded: Option<String>,
+}
+
+impl Count {
+    fn add(&mut self, seen: Seen) -> ControlFlow<()> {
+        match seen {
+            Seen::Entry(bytes) => {
+                self.files += 1;
+                self.take(bytes);
+            }
+            Seen::TooDeep => self.exceeded = Some("its directories lie deeper in each other than is looked".to_owned()),
+        }
+        if let Some(limit) = self.limits.files.filter(|limit| self.files > *limit) {
+            self.exceeded = Some(format!("its directory holds more than the {limit} files that a task has here"));
+        }
+        if self.exceeded.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn take(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if let Some(limit) = self.limits.bytes.filter(|limit| self.bytes > *limit) {
+            self.exceeded = Some(format!("its files take more than the {limit} bytes of disk that a task has here"));
         }
     }
 }
@@ -83,5 +106,36 @@ mod tests {
         assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
         assert!(exceeded(None, Some(2)).unwrap().contains("2 files"));
         assert_eq!(exceeded(None, None), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_removed_locked_away_or_deep_is_counted() {
+        use std::io::Write;
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let exceeded = |bytes, files| DiskLimits { bytes, files }.exceeded(dir.path());
+        let mut file = File::create(dir.path().join("gone")).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        fs::remove_file(dir.path().join("gone")).unwrap();
+        assert_eq!(exceeded(Some(110_000), None), None);
+        assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
+        drop(file);
+        assert_eq!(exceeded(Some(90_000), None), None);
+
+        let locked = dir.path().join("locked");
+        fs::create_dir(&locked).unwrap();
+        fs::write(locked.join("file"), [1; 100_000]).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
+        assert_eq!(fs::metadata(&locked).unwrap().permissions().mode() & 0o777, 0);
+
+        // Deeper than a path may be long.
+        let deep = "mkdir d; cd d; n=0; while [ $n -lt 300 ]; do mkdir dddddddddddddddd && cd -P . && cd dddddddddddddddd; \
+                    n=$((n+1)); done";
+        let made = std::process::Command::new("sh").args(["-c", deep]).current_dir(dir.path()).status().unwrap();
+        assert!(made.success());
+        assert!(exceeded(None, Some(1_000)).unwrap().contains("deeper"));
     }
 }

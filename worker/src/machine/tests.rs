@@ -121,7 +121,12 @@ impl World {
             Action::Left => self.left = true,
             Action::Save(id) => assert!(matches!(self.places[id], Place::Running { .. }), "{id} saved"),
             Action::Spent(spent) => assert_eq!(self.fates[&spent.attempt], Fate::Returned),
-            Action::Discard(_) | Action::Forget(_) | Action::Report(_) | Action::Owner(_) | Action::Saving(..) => {}
+            Action::Discard(_)
+            | Action::Forget(_)
+            | Action::Report(_)
+            | Action::Owner(_)
+            | Action::Saving(..)
+            | Action::Closing => {}
         }
     }
 

@@ -48,10 +48,13 @@ pub struct Abilities {
 /// What confinement is tried with.
 #[derive(Debug, Clone, Default)]
 pub struct Means {
-    /// The account that tasks have at the highest level, by name or number; empty: none.
+    /// The account that tasks have, by name or number; empty: none at the highest level, and at the others that of nobody
+    /// where the worker runs as root.
     pub account: String,
     /// What tasks may read and execute beside the system.
     pub readable: Vec<String>,
+    /// Whether tasks have the worker's own account at the first level even if that is root's: its owner says so.
+    pub root_at_process: bool,
 }
 
 impl Abilities {
@@ -91,9 +94,20 @@ impl Means {
     pub(crate) fn confines(&self, level: Confinement) -> Result<Confines, String> {
         let account = match level {
             Confinement::Account => Some(self.ids()?),
-            _ => None,
+            Confinement::Process if self.root_at_process => None,
+            _ if !is_root() => None,
+            _ if self.account.is_empty() => account::of_nobody(),
+            _ => Some(self.ids()?),
         };
         Ok(Confines { level, network: false, readable: self.readable.clone(), account })
+    }
+
+    /// Which account tasks have at this level, in words.
+    pub(crate) fn tasks_as(&self, level: Confinement) -> String {
+        match self.confines(level).ok().and_then(|confines| confines.account) {
+            Some((user, _)) => account::name_of(user),
+            None => account::own(),
+        }
     }
 
     fn ids(&self) -> Result<(u32, u32), String> {

@@ -65,6 +65,11 @@ impl<S: Contents> Blobs<S> {
         self.store.has(blob)
     }
 
+    /// Whether somebody counts on the blob, be it there or not.
+    pub(crate) fn holds(&self, hash: &BlobHash) -> bool {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner).contains_key(hash)
+    }
+
     /// One more holder for each.
     pub(crate) fn hold(&self, hashes: &[BlobHash]) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);

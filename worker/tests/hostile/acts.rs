@@ -47,6 +47,17 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "read-memory" => read_memory(target),
         "read-environment" => fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes)),
         "kill-worker" => kill(target),
+        "limit-others" => limit_others(target),
+        "slow-others" => slow_others(target),
+        "read-shared-memory" => read_shared_memory(target),
+        "leave-memory" => leave_memory(target),
+        "change-modes" => change_modes(target),
+        "watch-files" => watch_files(target),
+        "stat-files" => fs::metadata(target).map(drop),
+        "read-command-line" => fs::read(format!("/proc/{target}/cmdline")).and_then(|bytes| some(&bytes)),
+        "set-kernel" => set_kernel(),
+        "unlinked-files" => unlinked_files(),
+        "locked-files" => locked_files(),
         "call-kernel" => call_kernel(),
         "leave-group" => leave_group(),
         "fork-bomb" => fork_bomb(),
@@ -91,6 +102,127 @@ fn read_memory(pid: &str) -> io::Result<()> {
 fn kill(pid: &str) -> io::Result<()> {
     let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::KILL)?)
+}
+
+/// Whether one of the answers to system calls says that it was done.
+fn any(answers: &[libc::c_long]) -> io::Result<()> {
+    if answers.iter().any(|answer| *answer >= 0) {
+        println!("{answers:?}");
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> io::Result<T> {
+    text.parse().map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// Takes core dumps from another process: harmless, and every other limit is set by the same call.
+fn limit_others(pid: &str) -> io::Result<()> {
+    let (pid, none) = (number(pid)?, libc::rlimit { rlim_cur: 0, rlim_max: 0 });
+    // SAFETY: the kernel reads one local struct.
+    any(&[unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, &raw const none, std::ptr::null_mut()) }.into()])
+}
+
+fn slow_others(pid: &str) -> io::Result<()> {
+    let pid: libc::pid_t = number(pid)?;
+    // SAFETY: the kernel reads locals of the size that it is told; zeroes are valid values of both.
+    unsafe {
+        let (mut one, lowest): (libc::cpu_set_t, libc::sched_param) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::CPU_SET(0, &mut one);
+        let mut attributes = [0_u8; 48];
+        attributes[0] = 48;
+        attributes[4] = libc::SCHED_IDLE as u8;
+        any(&[
+            libc::setpriority(libc::PRIO_PROCESS, pid as libc::id_t, 19).into(),
+            libc::sched_setaffinity(pid, size_of::<libc::cpu_set_t>(), &raw const one).into(),
+            libc::sched_setscheduler(pid, libc::SCHED_IDLE, &raw const lowest).into(),
+            libc::sched_setparam(pid, &raw const lowest).into(),
+            libc::syscall(libc::SYS_sched_setattr, pid, attributes.as_ptr(), 0),
+            libc::syscall(libc::SYS_ioprio_set, 1, pid, 3 << 13),
+        ])
+    }
+}
+
+/// Attaches the segment of this key.
+fn read_shared_memory(key: &str) -> io::Result<()> {
+    let key: libc::key_t = number(key)?;
+    // SAFETY: nothing is read of what is attached; the process ends soon.
+    unsafe {
+        let id = libc::shmget(key, 0, 0);
+        let at = libc::shmat(id, std::ptr::null(), libc::SHM_RDONLY);
+        any(&[if at as isize == -1 { -1 } else { 0 }])
+    }
+}
+
+/// The name of a queue that stands for the key of other things.
+pub(crate) fn queue(key: libc::key_t) -> std::ffi::CString {
+    std::ffi::CString::new(format!("/deskgrid-{key}")).unwrap_or_default()
+}
+
+/// Makes one of each that stays when its maker ends.
+fn leave_memory(key: &str) -> io::Result<()> {
+    let (key, new) = (number(key)?, libc::IPC_CREAT | 0o666);
+    // SAFETY: makes things of the kernel's; the name is a string.
+    unsafe {
+        any(&[
+            libc::shmget(key, 1 << 20, new).into(),
+            libc::msgget(key, new).into(),
+            libc::semget(key, 1, new).into(),
+            libc::mq_open(queue(key).as_ptr(), libc::O_CREAT | libc::O_RDWR, 0o666, 0).into(),
+        ])
+    }
+}
+
+fn change_modes(path: &str) -> io::Result<()> {
+    let path = std::ffi::CString::new(path)?;
+    let (name, times) = (path.as_ptr(), [libc::timeval { tv_sec: 1, tv_usec: 0 }; 2]);
+    // SAFETY: the kernel reads strings and locals.
+    unsafe {
+        any(&[
+            libc::chmod(name, 0o606).into(),
+            libc::utimes(name, times.as_ptr()).into(),
+            libc::setxattr(name, c"user.hostile".as_ptr(), c"x".as_ptr().cast(), 1, 0).into(),
+            libc::chown(name, libc::uid_t::MAX, libc::getgid()).into(),
+        ])
+    }
+}
+
+fn watch_files(path: &str) -> io::Result<()> {
+    use rustix::fs::inotify;
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
+    let at = Path::new(path).parent().ok_or(io::ErrorKind::NotFound)?;
+    Ok(inotify::add_watch(&watch, at, inotify::WatchFlags::CREATE).map(drop)?)
+}
+
+/// Sets what becomes of core dumps to what it is.
+fn set_kernel() -> io::Result<()> {
+    let name = "/proc/sys/kernel/core_pattern";
+    let now = fs::read_to_string(name)?;
+    fs::write(name, now)
+}
+
+fn fill(file: &mut File) -> io::Result<()> {
+    let piece = vec![b'x'; 1 << 20];
+    (0..DISK >> 20).try_for_each(|_| file.write_all(&piece))
+}
+
+fn unlinked_files() -> io::Result<()> {
+    let mut file = File::create("gone")?;
+    fs::remove_file("gone")?;
+    fill(&mut file)?;
+    thread::sleep(LONG);
+    Ok(())
+}
+
+fn locked_files() -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::create_dir("locked")?;
+    let mut file = File::create("locked/file")?;
+    fs::set_permissions("locked", fs::Permissions::from_mode(0))?;
+    fill(&mut file)?;
+    thread::sleep(LONG);
+    Ok(())
 }
 
 /// Makes each of the calls with arguments that do nothing; they are stopped if all are refused.
@@ -157,8 +289,7 @@ fn flood() -> io::Result<()> {
 }
 
 fn fill_disk() -> io::Result<()> {
-    let (piece, mut file) = (vec![b'x'; 1 << 20], File::create("full")?);
-    (0..DISK >> 20).try_for_each(|_| file.write_all(&piece))?;
+    fill(&mut File::create("full")?)?;
     thread::sleep(LONG);
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use common::host::Confinement;
 
-use Stop::{Contained, No, Yes};
+use Stop::{AsRoot, Contained, No, Yes};
 
 /// What becomes of an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// It succeeds.
     No,
+    /// It cannot be done where the worker runs as root, and is done where it does not.
+    AsRoot,
     /// It cannot be done.
     Yes,
     /// It is begun, and ended or bounded by the worker before it harms.
@@ -30,7 +32,7 @@ const fn row(act: &'static str, what: &'static str, stops: [Stop; 4]) -> Row {
 }
 
 /// All of it.
-pub(crate) const TABLE: [Row; 21] = [
+pub(crate) const TABLE: [Row; 32] = [
     row("read-home", "reads the owner's files", [No, Yes, Yes, Yes]),
     row("write-outside", "writes outside its directory", [No, Yes, Yes, Yes]),
     row("connect-tcp", "connects to a port, without leave to use the network", [No, Yes, Yes, Yes]),
@@ -39,6 +41,15 @@ pub(crate) const TABLE: [Row; 21] = [
     row("read-memory", "reads another program's memory", [No, Yes, Yes, Yes]),
     row("read-environment", "reads another program's environment", [No, Yes, Yes, Yes]),
     row("kill-worker", "kills the worker or a program of the owner's", [No, Yes, Yes, Yes]),
+    row("limit-others", "limits what another program may use, so that it ends", [No, Yes, Yes, Yes]),
+    row("slow-others", "changes another program's priority or processors", [No, Yes, Yes, Yes]),
+    row("read-shared-memory", "reads another program's shared memory (System V)", [No, Yes, Yes, Yes]),
+    row("leave-memory", "leaves shared memory, queues or semaphores behind", [No, Yes, Contained, Contained]),
+    row("change-modes", "changes modes, times or attributes of the owner's files", [No, AsRoot, Yes, Yes]),
+    row("watch-files", "is told when the owner's files change", [No, Yes, Yes, Yes]),
+    row("stat-files", "learns sizes and times of the owner's files", [No, No, Yes, Yes]),
+    row("read-command-line", "reads another program's command line", [No, No, Yes, Yes]),
+    row("set-kernel", "changes settings of the kernel (as root)", [No, Yes, Yes, Yes]),
     row("call-kernel", "asks the kernel for what no computation needs", [No, Yes, Yes, Yes]),
     row("leave-group", "leaves its control group (as root)", [No, Yes, Yes, Yes]),
     row("fork-bomb", "starts more and more processes", [Yes, Yes, Yes, Yes]),
@@ -47,6 +58,16 @@ pub(crate) const TABLE: [Row; 21] = [
     row("flood-output", "writes without end to its standard output", [Contained, Contained, Contained, Contained]),
     row("sparse-file", "leaves a file of a terabyte as an output", [Contained, Contained, Contained, Contained]),
     row("fill-disk", "fills the disk", [Contained, Contained, Contained, Contained]),
+    row(
+        "unlinked-files",
+        "fills the disk with files that it has removed",
+        [Contained, Contained, Contained, Contained],
+    ),
+    row(
+        "locked-files",
+        "fills the disk below a directory that it has locked",
+        [Contained, Contained, Contained, Contained],
+    ),
     row("many-files", "makes a million files", [Contained, Contained, Contained, Contained]),
     row(
         "output-symlink",
@@ -62,6 +83,7 @@ impl Stop {
     fn word(self) -> &'static str {
         match self {
             No => "no",
+            AsRoot => "as root only",
             Yes => "yes",
             Contained => "contained",
         }

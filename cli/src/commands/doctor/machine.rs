@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use worker::os::Means;
 use worker::owner::sensors::{self, View};
 use worker::owner::sight::Sight;
 
@@ -66,8 +65,7 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
         Ok(program) => program,
         Err(error) => return failed(format!("cannot be tried: this program cannot be found: {error}")),
     };
-    let means = Means { account: config.account.clone(), readable: config.readable_paths.clone() };
-    let found = match worker::os::abilities(program, dir.path(), &means).await {
+    let found = match worker::os::abilities(program, dir.path(), &config.means()).await {
         Ok(found) => found,
         Err(error) => return failed(format!("cannot be tried: {error}")),
     };
@@ -80,7 +78,15 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
         ("processor", &found.no_processor_group),
     ];
     let groups = groups.map(|(what, missing)| ability("control group", what, missing, &None));
-    levels.chain(freezers).chain(groups).collect()
+    let chosen = match worker::in_force(&found, config) {
+        Ok((level, account)) => {
+            Finding::ok("confinement", format!("tasks are confined by {level} and run as {account}"))
+        }
+        Err(error) => {
+            Finding::wrong("confinement", error.to_string(), "docs/confinement.md says what each level needs")
+        }
+    };
+    [chosen].into_iter().chain(levels).chain(freezers).chain(groups).collect()
 }
 
 /// What one level or way can do; that it is not there is worth knowing, and wrong only where it is asked for.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use common::Time;
 use common::wire::Versions;
-use link::{Client, Identity, LinkError, Probe, Purpose, Validity, Way};
+use link::{Identity, LinkError, Probe, Purpose, Validity, Way};
 
 use super::Finding;
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
 
 fn rejoin(who: &str) -> String {
     let command = if who == WORKER { "worker start" } else { "login" };
-    format!("join again: deskgrid {command} --master HOST:PORT --join TOKEN --rejoin, with a token from the admin")
+    format!("join again: deskgrid {command} --master HOST:PORT --rejoin, with a token from the admin")
 }
 
 fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
@@ -156,7 +156,7 @@ async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
             }
         }
     } else {
-        match Client::connect(identity).await {
+        match crate::session::connect(identity).await {
             Ok(client) => {
                 client.close().await;
                 Ok(())

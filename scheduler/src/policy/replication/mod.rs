@@ -123,11 +123,18 @@ pub(crate) struct Urgency {
     pub(crate) speed: Speed,
 }
 
+impl Urgency {
+    /// The first one of those in addition to attempts of which nothing is heard: all of them are alike.
+    pub(crate) const LEAST_UNHEARD: Self = Self { class: Class::Unheard, speed: Speed::REFERENCE };
+}
+
 /// What a copy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// In place of a lost primary; goes before waiting tasks.
     Primary,
+    /// In addition to attempts of whose hosts nothing is heard; goes after all waiting tasks.
+    Unheard,
     /// In addition; goes after all waiting tasks.
     Duplicate,
 }

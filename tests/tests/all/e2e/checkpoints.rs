@@ -98,7 +98,7 @@ fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
 #[test]
 fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     let mut grid = Grid::start();
-    grid.worker("small").config("checkpoint_limit_bytes = 1000\n").start();
+    grid.worker("small").config("checkpoint_limit_bytes = 1000\nconfinement = \"process\"\n").start();
     let go = grid.dir().join("go");
     let script = format!(
         "head -c 5000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/state; while [ ! -e {} ]; do sleep 0.05; done",

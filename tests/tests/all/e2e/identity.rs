@@ -16,7 +16,7 @@ fn copy_dir(from: &Path, to: &Path) {
 
 fn http_get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("writes");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("writes");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("reads");
     answer

@@ -63,6 +63,6 @@ fn job(grid: &Grid, job: &str) -> Value {
 
 /// The attempts of a task as the user sees them.
 #[track_caller]
-fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
+pub(crate) fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
     grid.json(["task", "info", task])["attempts"].as_array().expect("a list of attempts").clone()
 }

@@ -22,7 +22,9 @@ fn counts(grid: &Grid, state: &'static str, number: u64) {
 
 /// The letter that the system shows as the state of the process whose command line has `mark`.
 fn state_of(mark: &str) -> Option<char> {
-    let (pid, _) = alive_with(mark).into_iter().find(|(_, line)| line.starts_with("sleep"))?;
+    let (pid, _) = alive_with(mark)
+        .into_iter()
+        .find(|(_, line)| line.starts_with("sleep") || line.starts_with("/usr/bin/sleep"))?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
@@ -75,13 +77,13 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     // No heartbeat comes to the help within the test.
     let mut grid = Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
     let (sleep, go) = (long_sleep(), grid.dir().join("go"));
-    grid.worker("mine").start();
+    grid.worker("mine").config("confinement = \"process\"").start();
     let script =
         format!("test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done", go.display());
     let job = grid.submit(["--policy", "deskgrid", "--", "sh", "-c", &script]);
     running(&format!("sleep {sleep}"));
     counts(&grid, "running", 1);
-    grid.worker("other").start();
+    grid.worker("other").config("confinement = \"process\"").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
     let task = format!("{job}.1");
     eventually("a copy is started", Duration::from_secs(30), || (attempts(&grid, &task).len() == 2).then_some(()));

@@ -19,7 +19,7 @@ fn wait_for(grid: &Grid, gate: &str) -> String {
 #[test]
 fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_once() {
     let mut grid = Grid::start();
-    grid.worker("h1").slots(1).start();
+    grid.worker("h1").config("confinement = \"process\"").slots(1).start();
     let script = format!("test %{{TASK_ID}} = 1 || {{ {}; }}; echo %{{TASK_ID}}", wait_for(&grid, "gate"));
     let job = grid.submit(["--disclose", "--array", "1-3", "--", "sh", "-c", &script]);
     let waiting = grid.background(["request", &format!("{job}.1-3"), "--wait"]);
@@ -84,7 +84,7 @@ fn many_results_that_are_there_come_in_a_few_requests() {
 fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();
-    grid.worker("h1").slots(2).start();
+    grid.worker("h1").config("confinement = \"process\"").slots(2).start();
     let script = format!("{}; head -c 999 /dev/zero | tr '\\0' x; exit 3", wait_for(&grid, "gate"));
     let job = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", &script]);
     grid.until("both run", &["job", "info", &job], |job| (job["tasks"]["running"] == 2).then_some(()));

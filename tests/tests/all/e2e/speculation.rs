@@ -138,7 +138,7 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
 #[test]
 fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
     let mut grid = Grid::start();
-    grid.worker("h1").slots(1).start();
+    grid.worker("h1").config("confinement = \"process\"").slots(1).start();
     let gate = grid.dir().join("gate");
     let script = format!("while test ! -e {}; do sleep 0.05; done; echo done", gate.display());
     let idle = grid.submit(["--disclose", "--", "sh", "-c", &script]);
@@ -174,7 +174,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
 fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_there() {
     let mut grid = Grid::prepared_fast("frozen_per_slot = 0\n");
     grid.begin();
-    grid.worker("h1").slots(1).start();
+    grid.worker("h1").config("confinement = \"process\"").slots(1).start();
     let gate = grid.dir().join("gate");
     let step = "n=$((n+1)); echo $n > $DESKGRID_CHECKPOINT_DIR/new; mv $DESKGRID_CHECKPOINT_DIR/new $state";
     let script = format!(
@@ -238,7 +238,7 @@ fn what_stopped_attempts_took_is_in_the_account() {
 fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();
-    grid.worker("h1").slots(2).start();
+    grid.worker("h1").config("confinement = \"process\"").slots(2).start();
     let gate = grid.dir().join("gate");
     let wait = format!("while test ! -e {}; do sleep 0.05; done", gate.display());
     let script = format!("{wait}; head -c 999 /dev/zero | tr '\\0' x; echo %{{TASK_ID}}");

@@ -27,26 +27,30 @@ use forge::Forger;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A grid and somebody who means it ill.
-struct Hostile {
-    grid: Grid,
+pub(crate) struct Hostile {
+    pub(crate) grid: Grid,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Hostile {
     fn new() -> Self {
-        Self { grid: Grid::start(), runtime: tokio::runtime::Runtime::new().expect("a runtime") }
+        Self::of(Grid::start())
     }
 
-    fn now<T>(&self, what: impl Future<Output = T>) -> T {
+    pub(crate) fn of(grid: Grid) -> Self {
+        Self { grid, runtime: tokio::runtime::Runtime::new().expect("a runtime") }
+    }
+
+    pub(crate) fn now<T>(&self, what: impl Future<Output = T>) -> T {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, what).await.expect("nothing happened in time") })
     }
 
-    fn enrol(&self, role: &str, name: &str) -> Identity {
+    pub(crate) fn enrol(&self, role: &str, name: &str) -> Identity {
         let token: JoinToken = self.grid.token(role).parse().expect("a token");
         self.now(link::enrol(self.grid.listen(), &token, name)).expect("lets in who has a good token")
     }
 
-    fn client(&self, identity: &Identity) -> Client {
+    pub(crate) fn client(&self, identity: &Identity) -> Client {
         self.now(Client::connect(identity)).expect("lets in whom it knows")
     }
 
@@ -65,14 +69,14 @@ impl Hostile {
         Forger::with_key_of(&home.join("ca.der"), &home.join("ca.key.der"))
     }
 
-    fn admin<const N: usize>(&self, args: [&str; N]) -> Value {
+    pub(crate) fn admin<const N: usize>(&self, args: [&str; N]) -> Value {
         let done = self.grid.as_user("admin", ["--output", "json"].into_iter().chain(args)).expect_code(0);
         done.json()
     }
 
     /// Waits until the audit log has this refusal.
     #[track_caller]
-    fn audited(&self, who: &str, what: &str, words: &str) {
+    pub(crate) fn audited(&self, who: &str, what: &str, words: &str) {
         eventually(&format!("`{words}` of {who} is in the audit log"), PATIENCE, || {
             let log = self.admin(["audit", "--last", "1000"]);
             let fits = |entry: &Value| {
@@ -84,7 +88,7 @@ impl Hostile {
     }
 }
 
-const HERE: &str = "127.0.0.1";
+pub(crate) const HERE: &str = "127.0.0.1";
 
 #[test]
 fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_open_nothing() {
@@ -133,13 +137,13 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
 }
 
 /// A connection that is to be made with settings of one's own.
-struct Dial {
+pub(crate) struct Dial {
     endpoint: quinn::Endpoint,
     config: quinn::ClientConfig,
     to: SocketAddr,
 }
 
-fn dial(config: rustls::ClientConfig, to: &str) -> Dial {
+pub(crate) fn dial(config: rustls::ClientConfig, to: &str) -> Dial {
     let crypto = QuicClientConfig::try_from(config).expect("settings for QUIC");
     let to = to.parse().expect("an address");
     Dial { endpoint: endpoint(), config: quinn::ClientConfig::new(Arc::new(crypto)), to }
@@ -153,11 +157,11 @@ fn endpoint() -> quinn::Endpoint {
 }
 
 /// For endpoints of the hostile client's own.
-static RUNTIME: std::sync::LazyLock<tokio::runtime::Runtime> =
+pub(crate) static RUNTIME: std::sync::LazyLock<tokio::runtime::Runtime> =
     std::sync::LazyLock::new(|| tokio::runtime::Runtime::new().expect("a runtime"));
 
 impl Dial {
-    async fn try_connect(&self) -> Result<quinn::Connection, String> {
+    pub(crate) async fn try_connect(&self) -> Result<quinn::Connection, String> {
         let connecting = self.endpoint.connect_with(self.config.clone(), self.to, tls::MASTER_NAME);
         connecting.expect("can be tried").await.map_err(|e| e.to_string())
     }
@@ -245,6 +249,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
         Request::Explain { job },
         Request::Cancel { jobs: one.clone(), tasks: None },
         Request::Retry { job, tasks: Selector::All, only_failed: false },
+        Request::Recompute { job, tasks: Selector::All },
         Request::Forget { jobs: one.clone() },
         Request::Share { jobs: one, user: "eve".into(), on: true },
     ];

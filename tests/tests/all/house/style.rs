@@ -37,7 +37,7 @@ const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
-const UNSAFE: [(&str, &str); 8] = [
+const UNSAFE: [(&str, &str); 9] = [
     ("link/src/files/windows.rs", "the free space of a disk: std does not ask for it"),
     ("tests/src/chaos/vfs.rs", "SQLite asks for its files through C: simulated disks must answer so"),
     (
@@ -55,6 +55,7 @@ const UNSAFE: [(&str, &str); 8] = [
     ),
     ("tests/tests/faults/disk.rs", "ext4's shutdown ioctl, for power loss: rustix has only the bare call"),
     ("worker/tests/hostile/acts.rs", "a hostile task makes the system calls that a task is not to make"),
+    ("worker/tests/hostile/kernels.rs", "what the kernel shares by number: rustix has no calls of System V"),
 ];
 
 fn each_file(rooms: &[&str], mut check: impl FnMut(&Path, &str)) {

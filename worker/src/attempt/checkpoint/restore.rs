@@ -1,4 +1,4 @@
-//! Places a saved state for an attempt that is to go on from it. Every byte is verified where it lies in the end: a
+//! Places a saved state for an attempt that is to go on from it. Every byte is verified as it is copied: a
 //! state that is not whole is not used at all.
 
 use std::io;
@@ -53,6 +53,7 @@ async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Resu
 fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
     let bytes = std::fs::read(list.path()).map_err(|error| format!("its list of files cannot be read: {error}"))?;
     if link::content::hash_bytes(&bytes) != expected {
+        list.discard();
         return Err("its list of files is damaged".to_owned());
     }
     Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())
@@ -63,12 +64,11 @@ fn place(from: &Pinned, file: &SavedFile, dir: &Path) -> Result<(), String> {
     let copied = || {
         std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
         let mut place = files::create_private(&to, false)?;
-        io::copy(&mut std::fs::File::open(from.path())?, &mut place)
+        from.copy_to(&mut place)
     };
-    copied().map_err(|error| format!("`{}` cannot be placed: {error}", file.path))?;
-    match link::content::hash_file(&to) {
-        Ok(found) if found == file.blob => Ok(()),
-        Ok(_) => Err(format!("`{}` is damaged", file.path)),
-        Err(error) => Err(error.to_string()),
+    match copied() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("`{}` is damaged", file.path)),
+        Err(error) => Err(format!("`{}` cannot be placed: {error}", file.path)),
     }
 }

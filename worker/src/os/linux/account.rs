@@ -3,6 +3,42 @@
 
 use std::fs;
 
+/// Whose account tasks get where a worker of root's is told of none: that which owns nothing, by its name and by its number.
+const NOBODY: &str = "nobody";
+const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
+
+/// User and group id of nobody. Nothing where this system has no such id: root is then root of a container that knows no
+/// other account, and has no rights outside it.
+pub(crate) fn of_nobody() -> Option<(u32, u32)> {
+    let (user, group) = find(NOBODY).unwrap_or(NOBODY_IDS);
+    let maps = [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)];
+    let known = maps.into_iter().all(|(map, id)| fs::read_to_string(map).is_ok_and(|map| maps_id(&map, id)));
+    known.then_some((user, group))
+}
+
+fn maps_id(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if (first..first + count).contains(&u64::from(id)))
+    })
+}
+
+/// What people call the account of this id, with the id.
+pub(crate) fn name_of(user: u32) -> String {
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(user)).then_some(name)
+    });
+    name.map_or_else(|| user.to_string(), |name| format!("{name} ({user})"))
+}
+
+/// What people call the account of this process.
+pub(crate) fn own() -> String {
+    name_of(rustix::process::geteuid().as_raw())
+}
+
 /// User and group id of an account, by its name or by its number. The error is for people.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
     let known = fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
@@ -36,6 +72,8 @@ mod tests {
         assert_eq!(search(known, "990"), Some((990, 985)));
         assert_eq!(search(known, "4000"), Some((4_000, 4_000)));
         assert_eq!(search(known, "nobody-here"), None);
+        assert_eq!(name_of(0), "root (0)");
+        assert!(maps_id("0 1000 1\n1 100000 65536\n", 65_534) && !maps_id("0 1000 1\n", 65_534));
         assert!(find("root").unwrap_err().contains("root's"));
         assert!(find("no-such-account").unwrap_err().contains("useradd"));
     }

@@ -13,6 +13,7 @@ use std::ptr;
 use rustix::process::Pid;
 use seccompiler::sock_filter;
 
+use super::confine::{MOST, Mask, Place};
 use super::sys::{ARRANGED, empty_set, handle, positive};
 
 /// The descriptors that a command gets as its standard ones. All are above 3.
@@ -27,6 +28,8 @@ pub(super) struct Stdio<'a> {
 pub(super) struct Cage {
     /// As which user and group it goes on, without any other group.
     pub account: Option<(u32, u32)>,
+    /// What that account does not see, so that it can reach its directory.
+    pub mask: Option<Mask>,
     /// Its capabilities; for good only together with what comes next.
     pub no_capabilities: bool,
     /// What a program with a set-user-id bit would give it.
@@ -35,8 +38,8 @@ pub(super) struct Cage {
     pub rules: Option<OwnedFd>,
     /// What this filter of system calls does not allow.
     pub filter: Vec<sock_filter>,
-    /// Nothing: the program finds this descriptor as number 3.
-    pub passed: Option<OwnedFd>,
+    /// Nothing: the program finds these descriptors as number 3 and the next ones.
+    pub passed: Vec<OwnedFd>,
 }
 
 /// A program and all that its process needs before.
@@ -74,7 +77,7 @@ enum Stage {
 }
 
 /// What the new process needs between its birth and its program, prepared before: it may not allocate.
-struct Plan {
+struct Plan<'a> {
     program: *const libc::c_char,
     argv: *const *const libc::c_char,
     env: *const *const libc::c_char,
@@ -83,11 +86,12 @@ struct Plan {
     doors: *const libc::c_int,
     doors_count: usize,
     account: Option<(u32, u32)>,
+    mask: Option<&'a Mask>,
     no_capabilities: bool,
     no_new_privileges: bool,
     rules: libc::c_int,
     filter: libc::sock_fprog,
-    passed: libc::c_int,
+    passed: &'a [OwnedFd],
     stage: Stage,
     /// Why the program was not reached.
     error: libc::c_int,
@@ -97,8 +101,12 @@ struct Plan {
 const STACK: usize = 64 * 1024;
 /// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
 const NICE: libc::c_int = 19;
-/// The number of the descriptor that is passed on beside the standard ones.
+/// The number of the first descriptor that is passed on beside the standard ones.
 const PASSED: libc::c_int = 3;
+/// From here on descriptors are out of the way of those that are passed on.
+const ABOVE: libc::c_int = 10;
+/// The empty view that covers what bars the way.
+const EMPTY: &CStr = c"mode=755,size=64k";
 
 /// Starts a program in a session of its own and in its directory, with every signal as it is by default, at the lowest
 /// processor and IO priority from its first instruction on.
@@ -112,7 +120,8 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let (argv, env) = (pointers(birth.argv), pointers(birth.env));
     let doors: Vec<libc::c_int> = birth.doors.iter().map(AsRawFd::as_raw_fd).collect();
     let (stdio, cage) = (&birth.stdio, birth.cage);
-    let none_or = |fd: &Option<OwnedFd>| fd.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let passed = cage.passed.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE)).collect::<Result<Vec<_>, _>>();
+    let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
     let mut plan = Plan {
         program: birth.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -122,15 +131,16 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         doors: doors.as_ptr(),
         doors_count: doors.len(),
         account: cage.account,
+        mask: cage.mask.as_ref(),
         no_capabilities: cage.no_capabilities,
         no_new_privileges: cage.no_new_privileges,
-        rules: none_or(&cage.rules),
+        rules: cage.rules.as_ref().map_or(-1, AsRawFd::as_raw_fd),
         filter: libc::sock_fprog {
             len: u16::try_from(cage.filter.len()).map_err(|e| NotBorn::Cage(io::Error::other(e)))?,
             // The kernel copies it, and the two types are the same struct of the kernel's.
             filter: cage.filter.as_ptr().cast_mut().cast(),
         },
-        passed: none_or(&cage.passed),
+        passed: &passed,
         stage: Stage::Groups,
         error: 0,
     };
@@ -166,7 +176,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
     // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
     // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
     unsafe {
-        let plan = &mut *plan.cast::<Plan>();
+        let plan = &mut *plan.cast::<Plan<'_>>();
         libc::setsid();
         lower_session();
         lower_priorities();
@@ -195,22 +205,30 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
 }
 
 /// Moves the calling process into its control groups; false if it may not.
-unsafe fn enter_groups(plan: &Plan) -> bool {
+unsafe fn enter_groups(plan: &Plan<'_>) -> bool {
     // SAFETY: system calls with descriptors that `spawn`'s caller holds, and a static byte.
     (0..plan.doors_count).all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
 }
 
 /// Gives up what the plan says, the means for the next step last; false if one step fails.
-unsafe fn enter_cage(plan: &Plan) -> bool {
+unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
     // Raw system calls: glibc's functions of these names would speak to other threads of this memory's.
     // SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and pointers into the plan.
     unsafe {
+        if let Some(mask) = plan.mask {
+            put_on(mask);
+            // Through the new view; the old one is where nothing of it can be reached by name.
+            if libc::chdir(plan.dir) != 0 {
+                return false;
+            }
+        }
         if let Some((user, group)) = plan.account {
             let none = ptr::null::<libc::gid_t>();
             let changed = libc::syscall(libc::SYS_setgroups, 0_usize, none) == 0
                 && libc::syscall(libc::SYS_setresgid, group, group, group) == 0
                 && libc::syscall(libc::SYS_setresuid, user, user, user) == 0;
-            if !changed {
+            // A container may forbid views of one's own: then the way must be open as it is.
+            if !changed || libc::access(plan.dir, libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
                 return false;
             }
         }
@@ -220,14 +238,51 @@ unsafe fn enter_cage(plan: &Plan) -> bool {
         if plan.no_new_privileges && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
             return false;
         }
-        if plan.passed >= 0 && libc::dup2(plan.passed, PASSED) < 0 {
-            return false;
+        for (number, fd) in plan.passed.iter().enumerate() {
+            if libc::dup2(fd.as_raw_fd(), PASSED + number as libc::c_int) < 0 {
+                return false;
+            }
         }
         if plan.rules >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, plan.rules, 0) != 0 {
             return false;
         }
         let set_filter = || libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const plan.filter);
         plan.filter.len == 0 || set_filter() == 0
+    }
+}
+
+/// Changes the calling process's view of the file system, as far as it may.
+unsafe fn put_on(mask: &Mask) {
+    let none = ptr::null::<libc::c_char>();
+    // SAFETY: system calls with strings that the plan's owner holds, and static ones.
+    unsafe {
+        if libc::unshare(libc::CLONE_NEWNS) != 0 {
+            return;
+        }
+        // What the owner mounts or ejects meanwhile, he does here too.
+        libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_SLAVE, ptr::null());
+        // Taken before the cover is there; what this view of the file system has not opened cannot be put into it.
+        let mut trees = [-1; MOST];
+        for (tree, path) in trees.iter_mut().zip(&mask.shown) {
+            let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
+            *tree = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) as libc::c_int;
+        }
+        let (empty, flags) = (c"tmpfs".as_ptr(), libc::MS_NOSUID | libc::MS_NODEV);
+        if trees[0] < 0 || libc::mount(empty, mask.over.as_ptr(), empty, flags, EMPTY.as_ptr().cast()) != 0 {
+            return;
+        }
+
+        // What fails here is missed in the end: the directory cannot be entered.
+        for place in &mask.places {
+            match place {
+                Place::Dir(path) => libc::mkdir(path.as_ptr(), 0o755),
+                Place::File(path) => libc::mknod(path.as_ptr(), libc::S_IFREG | 0o444, 0),
+            };
+        }
+        for (tree, path) in trees.into_iter().zip(&mask.shown) {
+            let to = (libc::AT_FDCWD, path.as_ptr());
+            libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), to.0, to.1, libc::MOVE_MOUNT_F_EMPTY_PATH);
+        }
     }
 }
 

@@ -5,16 +5,22 @@
 mod bubblewrap;
 mod filter;
 mod landlock;
+mod mask;
 
 use std::ffi::CString;
+use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use common::host::Confinement;
 
+use rustix::pipe::{PipeFlags, pipe_with};
+
 use super::birth::Cage;
 use crate::os::Confines;
 pub(super) use filter::Filters;
+pub(super) use mask::{MOST, Mask, Place};
 
 /// Directories of the system that a task may read and execute from, as far as they are there.
 const SYSTEM: [&str; 9] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
@@ -27,6 +33,8 @@ pub(super) struct Wrapped {
     /// Which program is executed, with which arguments.
     pub program: CString,
     pub argv: Vec<CString>,
+    /// What a wrapper says of the command, where there is one.
+    pub word: Option<Word>,
 }
 
 /// Prepares the confinement of a command in its directory. The error is for people.
@@ -38,31 +46,72 @@ pub(super) fn wrap(
     argv: Vec<CString>,
 ) -> Result<Wrapped, String> {
     let network = confines.network;
+    let bare = |cage: Cage, program, argv| Ok(Wrapped { cage, program, argv, word: None });
     match confines.level {
-        Confinement::Process => Ok(Wrapped { cage: Cage::default(), program, argv }),
+        Confinement::Process => bare(as_account(confines, dir, Cage::default())?, program, argv),
         Confinement::Landlock => {
             let rules = landlock::rules(confines, dir)?;
             let filter = filters.of(network, false).to_vec();
             let cage = Cage { rules: Some(rules), filter, ..strict() };
-            Ok(Wrapped { cage, program, argv })
+            bare(as_account(confines, dir, cage)?, program, argv)
         }
         Confinement::Namespace | Confinement::Account => {
-            // Abstract sockets belong to the network: with the host's network, they are the host's.
-            let passed = filters.of(network, !network);
-            let passed = filter::to_file(passed).map_err(|e| format!("its filter cannot be passed on: {e}"))?;
-            let account = match confines.level {
-                Confinement::Account => Some(confines.account.ok_or("this worker has no account for tasks")?),
-                _ => None,
-            };
-            let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
-            let zero = |_| "a path has a zero byte".to_owned();
-            let argv = bubblewrap::argv(confines, dir, &program, argv).map_err(zero)?;
-            // bubblewrap itself gives up its capabilities, after it has used them.
-            let cage = Cage { passed: Some(passed), account, no_capabilities: false, ..strict() };
-            let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
-            Ok(Wrapped { cage, program, argv })
+            if confines.level == Confinement::Account && confines.account.is_none() {
+                return Err("this worker has no account for tasks".to_owned());
+            }
+            in_namespaces(confines, filters, dir, program, argv)
         }
     }
+}
+
+fn in_namespaces(
+    confines: &Confines,
+    filters: &Filters,
+    dir: &Path,
+    program: CString,
+    argv: Vec<CString>,
+) -> Result<Wrapped, String> {
+    let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
+    let unpassed = |error: std::io::Error| format!("its filter cannot be passed on: {error}");
+    let filter = filter::to_file(filters.of(confines.network, true)).map_err(unpassed)?;
+    let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| unpassed(error.into()))?;
+    let zero = |_| "a path has a zero byte".to_owned();
+    let argv = bubblewrap::argv(confines, dir, &program, argv).map_err(zero)?;
+
+    // bubblewrap itself gives up its capabilities, after it has used them.
+    let cage = Cage { passed: vec![filter, said], no_capabilities: false, ..strict() };
+    let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
+    Ok(Wrapped { cage: as_account(confines, dir, cage)?, program, argv, word: Some(Word(word)) })
+}
+
+/// With the account that tasks have here, if they have one.
+fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, String> {
+    let Some(account) = confines.account else { return Ok(cage) };
+    let mask = Mask::prepare(dir, &confines.readable);
+    let mask = mask.map_err(|error| format!("the way to its directory cannot be opened to its account: {error}"))?;
+    Ok(Cage { account: Some(account), mask: Some(mask), ..cage })
+}
+
+/// What a wrapper says of the command, from which alone an exit code of the wrapper's own can be told from the command's.
+#[derive(Debug)]
+pub(super) struct Word(OwnedFd);
+
+impl Word {
+    /// Whether the command was started, as said by a wrapper that has ended by itself.
+    pub(super) fn started(self) -> bool {
+        let mut said = Vec::new();
+        // Where nothing more comes, what has come is all.
+        let _ = std::fs::File::from(self.0).read_to_end(&mut said);
+        String::from_utf8_lossy(&said).contains(bubblewrap::STARTED)
+    }
+}
+
+/// Whether tasks that are confined so see this file, and may execute it as far as that is ours to say.
+pub(super) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
+    let Ok(file) = file.canonicalize() else { return false };
+    let system = SYSTEM.into_iter().chain(confines.readable.iter().map(String::as_str)).map(Path::new);
+    let mut seen = system.chain([dir]).filter_map(|path| path.canonicalize().ok());
+    confines.level == Confinement::Process || seen.any(|path| file.starts_with(path))
 }
 
 /// What every level but the first gives up.

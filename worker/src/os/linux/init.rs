@@ -9,15 +9,15 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use common::host::Confinement;
 use common::wire::frame;
 use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 
 use super::cgroup::Room;
 use super::confine::Filters;
 use super::spawner::Wires;
+use super::start::Started;
 use super::sys::{self, Reap};
-use super::{THAW, order_of, start, tree};
+use super::{THAW, order_of, program, start, tree};
 use crate::os::{Launch, Order, Report, Status};
 
 /// How long killed processes may take to end before they are looked for again.
@@ -25,6 +25,8 @@ const DYING: Duration = Duration::from_millis(20);
 /// How often a group is looked at that comes to rest: at first, and at most.
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
+/// How a wrapper ends that has not come to start the command.
+const WRAPPER_FAILED: Status = Status::Exited(1);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 
@@ -50,12 +52,15 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
     let starved = room.kills_for_memory();
     match start::start(&launch, &mut room, filters, &wires.stdout, &wires.stderr, null) {
         Err(why) => send(&mut control, &Report::NotStarted(why)),
-        Ok(main) => {
+        Ok(Started { main, word }) => {
             drop((wires.stdout, wires.stderr));
-            let wrapped = launch.confines.level >= Confinement::Namespace;
+            let wrapped = word.is_some();
             let Some(status) = Tree { main, wrapped, room: &room, rest: Rest::Awake }.attend(&mut control)? else {
                 return Ok(());
             };
+            if status == WRAPPER_FAILED && word.is_some_and(|word| !word.started()) {
+                return send(&mut control, &Report::NotStarted(program::out_of_sight(&launch)));
+            }
             let starved = room.kills_for_memory() > starved && status != Status::Exited(0);
             let over = launch.limits.memory.filter(|_| starved);
             let over = over.map(|limit| format!("it wanted more memory than the {limit} bytes that a task has here"));

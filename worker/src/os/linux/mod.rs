@@ -9,6 +9,7 @@ mod confine;
 pub(crate) mod files;
 mod init;
 mod load;
+mod program;
 mod spawner;
 mod start;
 mod sys;

@@ -1,5 +1,6 @@
-//! The start of an attempt's command: which program it is, what it may use, and, where it does not start, why. What is
-//! not here: its confinement ([`super::confine`]) and its birth ([`super::birth`]).
+//! The start of an attempt's command: what it may use, and, where it does not start, why. What is
+//! not here: which program it is ([`super::program`]), its confinement ([`super::confine`]) and its birth
+//! ([`super::birth`]).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,12 +9,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::FileType;
+use rustix::process::{Gid, Pid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 
 use super::birth::{Birth, NotBorn, Stdio, spawn};
 use super::cgroup::Room;
-use super::confine::{Filters, Wrapped, wrap};
+use super::confine::{Filters, Word, Wrapped, wrap};
+use super::program;
 use crate::os::{Launch, Limits};
+
+/// A command that was started.
+pub(super) struct Started {
+    pub main: Pid,
+    /// Where the main process only passes on how the command ends: what it says of that.
+    pub word: Option<Word>,
+}
 
 /// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it runs without. The error is
 /// for people.
@@ -24,9 +34,9 @@ pub(super) fn start(
     stdout: &OwnedFd,
     stderr: &OwnedFd,
     null: &File,
-) -> Result<Pid, String> {
+) -> Result<Started, String> {
     let dir = PathBuf::from(&launch.dir);
-    let program = find_program(launch, &dir)?;
+    let program = program::find(launch, &dir)?;
     let zero = |_| "an argument or variable has a zero byte".to_owned();
     let strings = |list: Vec<Vec<u8>>| list.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(zero);
     let argv = strings(launch.argv.iter().map(|a| a.clone().into_bytes()).collect())?;
@@ -40,9 +50,13 @@ pub(super) fn start(
         }
     };
     let stdin: BorrowedFd<'_> = input.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let Wrapped { cage, program: wrapped, argv } = wrap(&launch.confines, filters, &dir, path, argv)?;
+    let Wrapped { cage, program: wrapped, argv, word } = wrap(&launch.confines, filters, &dir, path, argv)?;
+    if word.is_some() {
+        program::check(&program, &dir, &launch.confines).map_err(|e| program::why_not(launch, &dir, &program, &e))?;
+    }
     if let Some((user, group)) = cage.account {
         hand_over(&dir, user, group).map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
+        [stdout, stderr].into_iter().for_each(|pipe| hand_over_pipe(pipe, user, group));
     }
     let doors = enter(room, launch, cage.account.is_some())?;
     let stdio = Stdio { stdin, stdout: stdout.as_fd(), stderr: stderr.as_fd() };
@@ -55,8 +69,14 @@ pub(super) fn start(
         }
         born => born,
     };
-    born.map_err(|not| match not {
-        NotBorn::Program(error) => why_not(&launch.argv[0], &dir, &program, &error),
+    let started = born.map(|main| Started { main, word });
+    started.map_err(|not| match not {
+        NotBorn::Program(error) => program::why_not(launch, &dir, &program, &error),
+        NotBorn::Cage(error) if error.kind() == io::ErrorKind::PermissionDenied && cage.account.is_some() => format!(
+            "the account of tasks cannot reach {}, and this system lets the worker open no way there: {error}; start the \
+             worker with a directory that other accounts may pass, such as --state-dir /var/lib/deskgrid",
+            dir.display()
+        ),
         NotBorn::Cage(error) => format!("it cannot be confined at the level `{}`: {error}", launch.confines.level),
         NotBorn::Process(error) | NotBorn::Groups(error) => format!("this host has no process for it: {error}"),
     })
@@ -82,6 +102,15 @@ fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives a standard stream to an account, which can then open it by its name, too. What is not a pipe is not the attempt's
+/// own.
+fn hand_over_pipe(stream: &OwnedFd, user: u32, group: u32) {
+    let is_pipe = rustix::fs::fstat(stream).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo);
+    if is_pipe {
+        let _ = rustix::fs::fchown(stream, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+    }
+}
+
 /// Sets the limits of each process: of its memory only where that of all of them cannot be limited. Of processes the
 /// kernel counts all of an account's, so that makes sense only where tasks have one of their own.
 fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
@@ -99,42 +128,4 @@ fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Where the program is: as given if it has a slash, else in the command's own `PATH`.
-fn find_program(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
-    let name = launch.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
-    if name.contains('/') {
-        return Ok(PathBuf::from(name));
-    }
-    let path = launch.env.iter().find(|(key, _)| key == "PATH").map_or("", |(_, value)| value);
-    let may_run = |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
-    let places = path.split(':').filter(|place| place.starts_with('/'));
-    places.map(|place| Path::new(place).join(name)).find(may_run).ok_or_else(|| {
-        let hint = if dir.join(name).exists() {
-            format!("; to run the input of that name, say `./{name}`")
-        } else {
-            String::new()
-        };
-        format!("program `{name}` not found in PATH ({path}){hint}")
-    })
-}
-
-fn why_not(name: &str, dir: &Path, program: &Path, error: &io::Error) -> String {
-    let there = dir.join(program);
-    match error.kind() {
-        _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
-        io::ErrorKind::NotFound if there.exists() => {
-            format!("program `{name}` is there, but the interpreter or loader that it names is not")
-        }
-        io::ErrorKind::NotFound if program.is_absolute() => format!("program `{name}` does not exist on this host"),
-        io::ErrorKind::NotFound => format!("program `{name}` does not exist below the attempt's directory"),
-        io::ErrorKind::PermissionDenied => {
-            format!("program `{name}` may not be executed: is the input marked executable?")
-        }
-        _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
-            format!("program `{name}` is not a program of this system and has no `#!` line")
-        }
-        _ => format!("program `{name}`: {error}"),
-    }
 }

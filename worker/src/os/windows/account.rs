@@ -4,3 +4,18 @@
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
     Err(format!("tasks cannot have an account of their own on Windows, such as `{name}`"))
 }
+
+/// The account of nobody: no task gets one.
+pub(crate) fn of_nobody() -> Option<(u32, u32)> {
+    None
+}
+
+/// What people call the account of this id.
+pub(crate) fn name_of(user: u32) -> String {
+    user.to_string()
+}
+
+/// What people call the account of this process.
+pub(crate) fn own() -> String {
+    std::env::var("USERNAME").unwrap_or_else(|_| "the worker's account".to_owned())
+}

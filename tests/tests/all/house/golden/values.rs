@@ -18,7 +18,7 @@ use common::view::{
     StartView, TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission};
-use common::wire::enrol::{Enrol, EnrolReply};
+use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use common::wire::stream::{GetReply, Open, PutReply};
 use common::wire::worker::{Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker};
 use common::wire::{Refusal, RefusalCode, Versions};
@@ -41,13 +41,13 @@ variants!(OPENS, open_name: Open { Control, Request, Get, Put, Renew });
 variants!(GET_REPLIES, name_of_get_reply: GetReply { Found, Refused });
 variants!(PUT_REPLIES, put_reply_name: PutReply { Resume, Stored, Refused });
 variants!(TO_MASTER, to_master_name: ToMaster {
-    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Recorded, Instance, Spent, Lent,
+    Hello, Heartbeat, Phases, Delivered, Returned, Owner, Checkpoint, Leaving, Closing, Recorded, Instance, Spent, Lent,
 });
 variants!(TO_WORKER, to_worker_name: ToWorker {
     Welcome, Refused, Assign, Stop, Acknowledged, Beat, Goodbye, Kept, AssignTogether, Begin, Hold, Yield,
 });
 variants!(REQUESTS, request_name: Request {
-    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
+    Hello, Submit, Jobs, Watch, Tasks, Outputs, Cancel, Retry, Recompute, Forget, Explain, Hosts, Drain, Undrain, HostOwner,
     TokenCreate, TokenList, TokenRevoke, Availability, Undecided, Judge, Identities, Approve, Revoke,
     Share, Audit, Estimates, RequestTasks, CancelUnrequested, Account, HostsWait, Accuracy,
 });
@@ -138,7 +138,14 @@ fn template(text: &str) -> common::template::Template {
 }
 
 pub(super) fn enrol() -> Enrol {
-    Enrol { versions: versions(), token: 3, secret: [0xAB; 16], csr: vec![0x30, 0x82], name: "office-12".into() }
+    Enrol {
+        versions: versions(),
+        token: 3,
+        secret: [0xAB; 16],
+        csr: vec![0x30, 0x82],
+        name: "office-12".into(),
+        wanted: Wanted::Worker,
+    }
 }
 
 pub(super) fn enrol_replies() -> Vec<EnrolReply> {
@@ -193,6 +200,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::NotStarted("no such program".into()),
         Outcome::Stopped,
         Outcome::OverLimit("too many files".into()),
+        Outcome::ResultLost("a file is damaged".into()),
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![
@@ -206,6 +214,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         checkpoint(Saving::Refused("too large".into())),
         checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
+        ToMaster::Closing,
         ToMaster::Recorded { last: 300, stretches: stretches() },
         ToMaster::Instance(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
         ToMaster::Spent(Spent {
@@ -349,7 +358,8 @@ pub(super) fn requests() -> Vec<Request> {
         Request::Tasks { job, tasks: tasks.clone(), states: TaskState::ALL.to_vec() },
         Request::Outputs { job, tasks: tasks.clone() },
         Request::Cancel { jobs: Selector::Ids(ids()), tasks: Some(tasks.clone()) },
-        Request::Retry { job, tasks, only_failed: true },
+        Request::Retry { job, tasks: tasks.clone(), only_failed: true },
+        Request::Recompute { job, tasks },
         Request::Forget { jobs: Selector::Ids(ids()) },
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
@@ -612,7 +622,7 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Changed(vec![(JobId(7), 28)]),
         Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts, duplicates: vec![copy] })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
-        Reply::Token(token, token_view()),
+        Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
         Reply::Undecided(Box::new(Undecided { result: output_view(), others: vec![output_view()] })),
         Reply::Availability(availability_view()),

@@ -18,8 +18,10 @@ const PLACES: [&str; 5] = [
 ];
 /// How names of hosts are found where the network is allowed, beside what is in `/etc`.
 const RESOLVER: &str = "/run/systemd/resolve";
+/// What it says, at its descriptor 4, when a command that was started has ended.
+pub(super) const STARTED: &str = "\"exit-code\"";
 /// What holds for every task; the filter of system calls is its descriptor 3.
-const ALWAYS: [&str; 12] = [
+const ALWAYS: [&str; 14] = [
     "bwrap",
     "--unshare-user",
     "--unshare-pid",
@@ -31,8 +33,12 @@ const ALWAYS: [&str; 12] = [
     "ALL",
     "--seccomp",
     "3",
+    "--json-status-fd",
+    "4",
     "--",
 ];
+/// What a task could change of the kernel, if its account may: shown, and no more.
+const SETTINGS: &str = "/proc/sys";
 
 /// The program, if it is installed.
 pub(super) fn find() -> Option<PathBuf> {
@@ -80,7 +86,8 @@ impl View {
             };
         }
         view = ["/etc", "/sys"].into_iter().fold(view, |view, path| view.read_only(Path::new(path)));
-        view = view.add(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"].map(OsStr::new));
+        view = view.add(["--proc", "/proc"].map(OsStr::new)).read_only(Path::new(SETTINGS));
+        view = view.add(["--dev", "/dev", "--tmpfs", "/tmp"].map(OsStr::new));
         if confines.network {
             view = view.read_only(Path::new(RESOLVER));
         }

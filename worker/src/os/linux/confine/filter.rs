@@ -35,11 +35,13 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_fsmount,
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_swapon,
     libc::SYS_swapoff,
     libc::SYS_quotactl,
+    QUOTACTL_FD,
     libc::SYS_acct,
     libc::SYS_fanotify_init,
     libc::SYS_open_by_handle_at,
@@ -74,6 +76,51 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
+/// Two calls that are younger than the C library's list; their numbers are the same on every processor.
+const OPEN_TREE_ATTR: libc::c_long = 467;
+const QUOTACTL_FD: libc::c_long = 443;
+
+/// What is refused besides where the task shares processes and memory with the owner's programs, whatever the arguments.
+const REFUSED_AMONG_OTHERS: &[libc::c_long] = &[
+    // Shared memory, queues and semaphores of System V, and queues of POSIX: they are the account's, and outlive it all.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // What happens in the owner's directories. Whoever may not watch looks again and again.
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_inotify_init,
+    libc::SYS_inotify_init1,
+];
+
+/// What is refused there for every process but the calling thread: the argument that names the process, where 0 is the
+/// calling one.
+const ONLY_ONESELF: &[(libc::c_long, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_migrate_pages, 0),
+    (libc::SYS_move_pages, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// By which a call names all processes of an account: the call, the argument, and its value.
+const WHOLE_ACCOUNT: [(libc::c_long, u8, u64); 2] =
+    [(libc::SYS_setpriority, 0, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, 0, IOPRIO_WHO_USER)];
+const IOPRIO_WHO_USER: u64 = 3;
+
 /// Namespaces that `clone` could make.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -93,7 +140,7 @@ const OTHER_FLAVOUR: u32 = 0x4000_0000;
 /// Every filter that an attempt could get, compiled once.
 #[derive(Debug, Default)]
 pub(in super::super) struct Filters {
-    /// By whether the network is allowed, and whether sockets with names are.
+    /// By whether the network is allowed, and whether the task is in namespaces of its own.
     programs: BTreeMap<(bool, bool), BpfProgram>,
 }
 
@@ -101,15 +148,15 @@ impl Filters {
     /// Compiles them. The error is for people.
     pub(in super::super) fn compile() -> Result<Self, String> {
         let mut programs = BTreeMap::new();
-        for (network, named) in [(false, false), (true, false), (false, true)] {
-            programs.insert((network, named), compile(network, named).map_err(|error| error.to_string())?);
+        for (network, apart) in [(false, false), (true, false), (false, true), (true, true)] {
+            programs.insert((network, apart), compile(network, apart).map_err(|error| error.to_string())?);
         }
         Ok(Self { programs })
     }
 
-    /// The filter where the network may be used, and where sockets may be reached by name; empty if there is none.
-    pub(super) fn of(&self, network: bool, named: bool) -> &[sock_filter] {
-        self.programs.get(&(network, named)).map_or(&[], Vec::as_slice)
+    /// The filter where the network may be used, and where the task is in namespaces of its own; empty if there is none.
+    pub(super) fn of(&self, network: bool, apart: bool) -> &[sock_filter] {
+        self.programs.get(&(network, apart)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -131,13 +178,20 @@ pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
 }
 
 #[allow(clippy::unnecessary_cast)] // Their type differs between C libraries.
-fn compile(network: bool, named: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let refuse = |rules, errno: libc::c_int| -> Result<BpfProgram, seccompiler::BackendError> {
         let arch = std::env::consts::ARCH.try_into()?;
         SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)?.try_into()
     };
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    rules.insert(libc::SYS_socket, sockets(network, named)?);
+    // Abstract sockets belong to the network: with the host's network, they are the host's.
+    rules.insert(libc::SYS_socket, sockets(network, apart && !network)?);
+    // What cannot be looked into could hold files open that nobody counts.
+    let unseen = rule([is(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE as u64), is(1, SeccompCmpOp::Eq, 0)])?;
+    rules.insert(libc::SYS_prctl, vec![unseen]);
+    if !apart {
+        refuse_reach(&mut rules)?;
+    }
     let clone = (0..libc::c_int::BITS).map(|bit| 1 << bit).filter(|flag| NAMESPACES & flag != 0);
     let clone = clone.map(|flag| rule([is(0, SeccompCmpOp::MaskedEq(flag as u64), flag as u64)]));
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
@@ -145,6 +199,19 @@ fn compile(network: bool, named: bool) -> Result<BpfProgram, seccompiler::Backen
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
     let program = refuse(rules, libc::EPERM)?;
     Ok(prelude().into_iter().chain(program).collect())
+}
+
+/// Refuses what reaches other processes, where there are others.
+fn refuse_reach(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), seccompiler::BackendError> {
+    rules.extend(REFUSED_AMONG_OTHERS.iter().map(|call| (*call, Vec::new())));
+    for (call, argument) in ONLY_ONESELF {
+        rules.entry(*call).or_default().push(rule([is(*argument, SeccompCmpOp::Ne, 0)])?);
+    }
+
+    for (call, argument, value) in WHOLE_ACCOUNT {
+        rules.entry(call).or_default().push(rule([is(argument, SeccompCmpOp::Eq, value)])?);
+    }
+    Ok(())
 }
 
 /// The conditions on which a socket is refused; none where it always is.
@@ -195,7 +262,7 @@ mod tests {
     #[test]
     fn every_filter_compiles_and_is_within_the_kernels_bounds() {
         let filters = Filters::compile().unwrap();
-        assert_eq!(filters.programs.len(), 3);
+        assert_eq!(filters.programs.len(), 4);
         for program in filters.programs.values() {
             assert!(program.len() > REFUSED.len() && program.len() < 4_096, "{}", program.len());
         }

@@ -1,0 +1,94 @@
+//! Whose content is whose: what users have sent, what of it no job of theirs needs, and what a host needs for the attempts that it
+//! was given. What is not here: the bytes, and how much anybody may send.
+
+use common::content::BlobHash;
+use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
+
+use super::Core;
+use crate::store::StoreError;
+
+/// Whether a host needs some content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// It does.
+    This,
+    /// Only if one of these lists of files has it: they are the states from which its attempts start.
+    FilesOf(Vec<BlobRef>),
+}
+
+impl Core {
+    /// A user has sent this content.
+    pub(crate) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
+        let unused = self.store.content_came(user, blob, self.now)?;
+        if unused > 0 {
+            let sum = self.unused.entry(user.to_owned()).or_default();
+            *sum = sum.saturating_add(unused);
+        }
+        Ok(())
+    }
+
+    /// How many bytes a user has sent that no job of that user's needs.
+    pub(crate) fn unused_of(&self, user: &str) -> u64 {
+        self.unused.get(user).copied().unwrap_or(0)
+    }
+
+    /// A job needs what its user has sent.
+    pub(super) fn content_needed(&mut self, user: &str, spec: &JobSpec) -> Result<(), StoreError> {
+        let Some(command) = spec.work.command() else { return Ok(()) };
+        let bytes = self.store.content_is_needed(user, command.blobs())?;
+        if let Some(sum) = self.unused.get_mut(user) {
+            *sum = sum.saturating_sub(bytes);
+        }
+        Ok(())
+    }
+
+    /// Counts anew what users have sent that no job needs.
+    pub(super) fn count_unused(&mut self) -> Result<(), StoreError> {
+        self.unused = self.store.unused_content()?;
+        Ok(())
+    }
+
+    /// Who sent content longer ago than this, of which no job of the sender's needs any, has to send it again.
+    pub(crate) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
+        self.store.trim_content_of(self.now - grace)?;
+        self.count_unused()
+    }
+
+    /// These finished tasks are computed again: of what they left, this content is damaged or gone. Says how many are.
+    pub(crate) fn recompute(&mut self, job: JobId, tasks: &IdSet, gone: &[BlobHash]) -> Result<u64, StoreError> {
+        let tasks = self.store.lose_results(job, tasks, gone, self.now)?;
+        if tasks.is_empty() {
+            return Ok(0);
+        }
+        self.run_removed_again(job, &tasks)?;
+        self.store.results_were_damaged(job, &tasks)?;
+        self.renew_promise(job)?;
+        self.changed.0 = true;
+        Ok(tasks.len())
+    }
+
+    /// Whether the host needs this content: for an attempt that is on its books, as an input or for the state that it starts
+    /// from.
+    pub(crate) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<Needs, StoreError> {
+        let mut lists = Vec::new();
+        for attempt in self.scheduler.host(host).map(|status| status.attempts).unwrap_or_default() {
+            if self.is_input_of(attempt, hash) || self.store.state_needs(attempt.task, &hash)? {
+                return Ok(Needs::This);
+            }
+            if let Some(saved) = self.store.started_from(attempt)? {
+                if saved.manifest.hash == hash {
+                    return Ok(Needs::This);
+                }
+                lists.push(saved.manifest);
+            }
+        }
+        Ok(Needs::FilesOf(lists))
+    }
+
+    fn is_input_of(&self, attempt: AttemptId, hash: BlobHash) -> bool {
+        let Some(spec) = self.jobs.get(&attempt.task.job).map(|job| &job.spec) else { return false };
+        let Some(command) = spec.work.command() else { return false };
+        let position = spec.tasks.ids.rank(attempt.task.index);
+        command.inputs.iter().any(|input| input.blob(position).is_some_and(|blob| blob.hash == hash))
+    }
+}

@@ -1,0 +1,95 @@
+//! Connections over HTTP: so many at a time and of one address, each for some seconds.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use link::{Crowd, Place};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+/// How long a connection lasts: its one request, and the answer.
+const LASTS: Duration = Duration::from_secs(10);
+/// How long to wait after a connection could not be accepted, for want of files for instance.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections.
+pub(super) struct Door {
+    listener: TcpListener,
+    crowd: Crowd,
+}
+
+impl Door {
+    /// With room for so many; when it is full, who came first goes.
+    pub(super) fn new(listener: TcpListener, most: usize, of_one: usize) -> Self {
+        Self { listener, crowd: Crowd::new(most, of_one) }
+    }
+}
+
+impl axum::serve::Listener for Door {
+    type Io = Bounded;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Bounded, SocketAddr) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, from)) => return (Bounded::new(stream, self.crowd.enter(from.ip())), from),
+                Err(error) => {
+                    tracing::debug!(%error, "a connection over HTTP could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that ends when its time is over or its place is taken.
+pub(super) struct Bounded {
+    stream: TcpStream,
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: bool,
+}
+
+impl Bounded {
+    fn new(stream: TcpStream, mut place: Place) -> Self {
+        let over = async move {
+            // Its place is given back with it.
+            let _ = tokio::time::timeout(LASTS, place.lost()).await;
+        };
+        Self { stream, over: Box::pin(over), ended: false }
+    }
+
+    fn look(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        self.ended = self.ended || self.over.as_mut().poll(cx).is_ready();
+        if self.ended { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.look(cx)?;
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.look(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.look(cx)?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

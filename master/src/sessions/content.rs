@@ -1,0 +1,161 @@
+//! Content on streams of its own: who may read what, and who may name it. Nobody has content by its hash alone: users read what
+//! their jobs, and jobs that are shared with them, need or left; workers what their attempts need. Who brings content sends
+//! it, unless it is that peer's already.
+
+use common::content::BlobHash;
+use common::token::Role;
+use common::wire::stream::Open;
+use common::wire::worker::ToMaster;
+use common::wire::{Refusal, RefusalCode};
+use common::{BlobRef, Completion, HostId};
+use link::{Channel, FrameSender, LinkError, content};
+
+use super::stopped;
+use crate::core::Needs;
+use crate::run::State;
+use crate::store::Peer;
+
+/// Serves a stream that carries content.
+pub(super) async fn serve(state: &State, peer: &Peer, open: Open, channel: Channel) -> Result<(), LinkError> {
+    match open {
+        Open::Get { hash, offset } => give(state, peer, hash, offset, channel.tx).await,
+        Open::Put(blob) => take(state, peer, blob, channel).await,
+        Open::Control | Open::Request | Open::Renew { .. } => {
+            Err(LinkError::Protocol("not a stream for content".to_owned()))
+        }
+    }
+}
+
+/// Whether all that a message delivers was brought by the host that delivers it; the error names a completion that was not.
+pub(super) fn was_brought(state: &State, host: HostId, message: &ToMaster) -> Result<(), String> {
+    let ToMaster::Delivered(deliveries) = message else { return Ok(()) };
+    let own = |completion: &Completion| completion.blobs().all(|blob| state.uploads.brought(host, &blob));
+    match deliveries.iter().find(|delivery| !own(&delivery.completion)) {
+        Some(other) => Err(format!("the completion of {} came without its content", other.completion.attempt)),
+        None => Ok(()),
+    }
+}
+
+async fn give(state: &State, peer: &Peer, hash: BlobHash, offset: u64, tx: FrameSender) -> Result<(), LinkError> {
+    let refusal = match (peer.role, peer.host) {
+        (Role::Admin, _) => None,
+        (Role::Worker, Some(host)) => {
+            (!needs(state, host, hash).await?).then_some("no attempt that it was given needs this content")
+        }
+        _ => (!may_read(state, &peer.name, hash).await?).then_some("no job that it may see needs this content"),
+    };
+    match refusal {
+        None => content::serve_get(&state.blobs, tx, hash, offset).await,
+        Some(why) => {
+            state.refused(&peer.name, "read", &format!("content {hash}"), why);
+            content::refuse_get(tx, hash).await
+        }
+    }
+}
+
+/// Whether an attempt that is the host's now needs this content: as an input, or for the state that it starts from.
+async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
+    let lists = match state.core.ask(move |core| core.needs_of(host, hash)).await.map_err(stopped)? {
+        Needs::This => return Ok(true),
+        Needs::FilesOf(lists) => lists,
+    };
+    let blobs = state.blobs.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        lists.iter().any(|list| {
+            let files = super::checkpoint::read_list(&blobs, *list);
+            files.is_ok_and(|files| files.files.iter().any(|file| file.blob.hash == hash))
+        })
+    });
+    looked.await.map_err(|e| LinkError::Closed(e.to_string()))
+}
+
+async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
+    let (reader, user) = (state.reader.clone(), user.to_owned());
+    let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
+    looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
+}
+
+/// Takes content, unless it is here and this peer has brought it before or may see it anyway. Whether others have it makes no
+/// difference.
+async fn take(state: &State, peer: &Peer, blob: BlobRef, mut channel: Channel) -> Result<(), LinkError> {
+    let from = peer.id.simple().to_string();
+    let turn = state.blobs.turn(blob.hash, &from).await;
+    if state.blobs.has(&blob) && may_name(state, peer, blob).await? {
+        state.blobs.touch(&blob);
+    } else {
+        let begun = match refuse(state, peer, &from, blob).await? {
+            Ok(begun) => begun,
+            Err(refusal) => {
+                tracing::warn!(who = peer.name, size = blob.size, why = refusal.message, "content refused");
+                return content::refuse_put(&mut channel.tx, refusal).await;
+            }
+        };
+        content::receive_put(&state.blobs, &mut channel, blob, &turn).await?;
+        drop(begun);
+    }
+    note(state, peer, blob).await?;
+    content::answer_stored(channel).await
+}
+
+/// Whether this content is the peer's to name without sending it.
+async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
+    match (peer.role, peer.host) {
+        (Role::Admin, _) => Ok(true),
+        (_, Some(host)) => Ok(state.uploads.brought(host, &blob) || needs(state, host, blob.hash).await?),
+        (_, None) => {
+            let (reader, user) = (state.reader.clone(), peer.name.clone());
+            let looked = tokio::task::spawn_blocking(move || reader.may_name(&user, &blob.hash)).await;
+            looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
+        }
+    }
+}
+
+/// Notes who has brought this content: of a user durably, of a host for as long as this master runs, since its worker brings
+/// everything again to the next.
+async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
+    match peer.host {
+        Some(host) => {
+            state.uploads.note(host, blob);
+            Ok(())
+        }
+        None => {
+            let user = peer.name.clone();
+            state.core.ask(move |core| core.content_came(&user, blob)).await.map_err(stopped)
+        }
+    }
+}
+
+/// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent too much that no job needs.
+async fn refuse<'a>(
+    state: &'a State,
+    peer: &Peer,
+    from: &str,
+    blob: BlobRef,
+) -> Result<Result<Option<crate::uploads::Begun<'a>>, Refusal>, LinkError> {
+    let most = state.config.max_blob_bytes;
+    if blob.size > most {
+        let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
+        let hint = "split the file, or ask the admin to raise max_blob_bytes";
+        return Ok(Err(Refusal::new(RefusalCode::Invalid, what, hint)));
+    }
+    if peer.role == Role::Worker {
+        return Ok(state.room.refuse_result(blob.size).map_or(Ok(None), Err));
+    }
+    if let Some(refusal) = state.room.refuse_new(blob.size) {
+        return Ok(Err(refusal));
+    }
+    let user = peer.name.clone();
+    let unused = state.core.ask(move |core| Ok(core.unused_of(&user))).await.map_err(stopped)?;
+    let (blobs, name) = (state.blobs.clone(), from.to_owned());
+    let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
+    // What cannot be counted does not count.
+    let parts = parts.map_err(|e| LinkError::Closed(e.to_string()))?.unwrap_or(0);
+    let room = state.room.for_unused(unused, state.config.limits.unused_bytes_per_user);
+    match state.uploads.begin(peer.id, blob.size, unused.saturating_add(parts), room) {
+        Ok(begun) => Ok(Ok(Some(begun))),
+        Err(refusal) => {
+            state.refused(&peer.name, "put", "content that no job needs", &refusal.message);
+            Ok(Err(refusal))
+        }
+    }
+}

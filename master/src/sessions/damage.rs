@@ -1,0 +1,75 @@
+//! Results that the master has lost, or finds damaged: their tasks are computed again, if their user wants that. What is not
+//! here: how such a result is found in passing (`link::content`), or by an admin (`master check`).
+
+use common::content::BlobHash;
+use common::selector::Selector;
+use common::view::OutputView;
+use common::wire::RefusalCode;
+use common::wire::client::Reply;
+use common::{BlobRef, IdSet, JobId, JobSpec};
+use link::BlobStore;
+
+use super::answers::{Asker, NoAnswer, chosen, refuse};
+use crate::core::Stopped;
+
+/// What of a job's results is not whole.
+#[derive(Debug, Default)]
+struct Damage {
+    tasks: IdSet,
+    blobs: Vec<BlobHash>,
+}
+
+fn blobs_of(view: &OutputView) -> impl Iterator<Item = BlobRef> + '_ {
+    let streams = [&view.stdout.0, &view.stderr.0].into_iter().filter_map(|stream| stream.content.blob());
+    streams.chain(view.files.iter().map(|file| file.blob))
+}
+
+impl Damage {
+    /// Reads all that these attempts left. What is damaged is put aside, so that it can come anew.
+    fn look(&mut self, blobs: &BlobStore, views: &[OutputView]) {
+        for view in views {
+            for blob in blobs_of(view).filter(|blob| !blobs.verify(blob)) {
+                tracing::warn!(attempt = %view.attempt, hash = %blob.hash, "a result is damaged or gone");
+                if let Err(error) = blobs.set_aside(&blob.hash) {
+                    tracing::error!(hash = %blob.hash, %error, "damaged content cannot be put aside");
+                }
+                self.tasks.insert(view.attempt.task.index);
+                self.blobs.push(blob.hash);
+            }
+        }
+    }
+
+    /// What the job needs for its tasks stays its content, be it there or not.
+    fn without_inputs(mut self, spec: &JobSpec) -> Self {
+        if let Some(command) = spec.work.command() {
+            self.blobs.retain(|hash| command.blobs().all(|input| input.hash != *hash));
+        }
+        self
+    }
+}
+
+impl Asker {
+    /// Has those of these tasks computed again whose results are not whole here.
+    pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Result<Reply, NoAnswer> {
+        self.pick_own_one(job).await?;
+        let spec = self.spec(job).await?;
+        if spec.work.ranks().is_some() {
+            let what =
+                format!("no rank of job {job} is of use without the others: they cannot be computed again alone");
+            return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
+        }
+        let tasks = Selector::Ids(chosen(job, tasks, &spec)?);
+        let (mut listing, mut damage) = (self.listing(job, &tasks).await?, Damage::default());
+        while let Some(views) = self.next_outputs(&mut listing).await? {
+            let blobs = self.state().blobs.clone();
+            let looked = tokio::task::spawn_blocking(move || {
+                damage.look(&blobs, &views);
+                damage
+            });
+            damage = looked.await.map_err(|_| Stopped)?;
+        }
+        let Damage { tasks, blobs } = damage.without_inputs(&spec);
+        let count = self.core(move |core| core.recompute(job, &tasks, &blobs)).await?;
+        Ok(Reply::Changed(vec![(job, count)]))
+    }
+}

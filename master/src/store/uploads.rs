@@ -1,0 +1,159 @@
+//! What users have sent, each for himself: only who has sent content, or may see a job with it, may name it, and what no job of
+//! the sender's needs counts against the sender. What is not here: how much that may be, and the content itself.
+
+use std::collections::BTreeMap;
+
+use common::content::BlobHash;
+use common::{BlobRef, IdSet, JobId, Time};
+use rusqlite::{Connection, params};
+
+use super::reader::Reader;
+use super::writer::Writer;
+use super::{StoreError, micros};
+
+const MAY_READ: &str = "SELECT 1 FROM (SELECT job FROM blob_use WHERE hash = ?1
+        UNION ALL SELECT job FROM kept_blob WHERE hash = ?1) AS needed
+    JOIN job ON job.id = needed.job
+    WHERE job.user = ?2 OR EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?2)";
+
+fn may_read(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    Ok(db.prepare_cached(MAY_READ)?.exists((hash.0, user))?)
+}
+
+fn may_name(db: &Connection, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+    let sent = "SELECT 1 FROM content_of WHERE user = ? AND hash = ?";
+    Ok(db.prepare_cached(sent)?.exists((user, hash.0))? || may_read(db, user, hash)?)
+}
+
+impl Reader {
+    /// Whether some job of the user's, or one that is shared with that user, needs this content.
+    pub(crate) fn may_read(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+        self.with(|db| may_read(db, user, hash))
+    }
+
+    /// Whether the user has sent this content, or may read it.
+    pub(crate) fn may_name(&self, user: &str, hash: &BlobHash) -> Result<bool, StoreError> {
+        self.with(|db| may_name(db, user, hash))
+    }
+
+    /// The first of these that the user may not name.
+    pub(crate) fn not_to_name(
+        &self,
+        user: &str,
+        mut blobs: impl Iterator<Item = BlobRef>,
+    ) -> Result<Option<BlobRef>, StoreError> {
+        self.with(|db| {
+            blobs
+                .find_map(|blob| may_name(db, user, &blob.hash).map(|may| (!may).then_some(blob)).transpose())
+                .transpose()
+        })
+    }
+}
+
+impl Writer {
+    /// Notes that a user has sent this content. Says how many bytes more of it no job of that user's needs.
+    pub(crate) fn content_came(&mut self, user: &str, blob: BlobRef, now: Time) -> Result<u64, StoreError> {
+        let known = "SELECT 1 FROM content_of WHERE user = ? AND hash = ?";
+        if self.db().prepare_cached(known)?.exists((user, blob.hash.0))? {
+            let sql = "UPDATE content_of SET at = ? WHERE user = ? AND hash = ?";
+            return self.change(sql, params![micros(now), user, blob.hash.0]).map(|_| 0);
+        }
+        let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = ? AND job.user = ?";
+        let needed = self.db().prepare_cached(needed)?.exists((blob.hash.0, user))?;
+        let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
+        self.change(
+            "INSERT INTO content_of (user, hash, size, at, needed) VALUES (?, ?, ?, ?, ?)",
+            params![user, blob.hash.0, size, micros(now), needed],
+        )?;
+        Ok(if needed { 0 } else { blob.size })
+    }
+
+    /// A job of this user's needs these from now on. Says how many bytes no job of that user's needed before.
+    pub(crate) fn content_is_needed(
+        &mut self,
+        user: &str,
+        blobs: impl Iterator<Item = BlobRef>,
+    ) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for blob in blobs {
+            let sql = "UPDATE content_of SET needed = 1 WHERE user = ? AND hash = ? AND NOT needed";
+            if self.change(sql, params![user, blob.hash.0])? > 0 {
+                bytes += blob.size;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A job is about to be forgotten: what its user sent and no other job of that user's needs counts against the user again.
+    /// Says whether there is any.
+    pub(crate) fn content_is_not_needed(&mut self, job: JobId, now: Time) -> Result<bool, StoreError> {
+        self.change(
+            "UPDATE content_of SET needed = 0, at = ?2 WHERE needed AND user = (SELECT user FROM job WHERE id = ?1)
+             AND hash IN (SELECT hash FROM blob_use WHERE job = ?1)
+             AND NOT EXISTS (SELECT 1 FROM blob_use b JOIN job j ON j.id = b.job
+                             WHERE b.hash = content_of.hash AND b.job <> ?1 AND j.user = content_of.user)",
+            (job.0, micros(now)),
+        )
+        .map(|changed| changed > 0)
+    }
+
+    /// Content has been removed.
+    pub(crate) fn content_went(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
+        self.change("DELETE FROM content_of WHERE hash = ?", [hash.0]).map(drop)
+    }
+
+    /// Who sent content before then, of which no job of the sender's needs any, has to send it again.
+    pub(crate) fn trim_content_of(&mut self, before: Time) -> Result<(), StoreError> {
+        self.change("DELETE FROM content_of WHERE NOT needed AND at < ?", [micros(before)]).map(drop)
+    }
+
+    /// Of each user who has sent such: how many bytes no job of that user's needs.
+    pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut query = self.db().prepare("SELECT user, SUM(size) FROM content_of WHERE NOT needed GROUP BY user")?;
+        let sums = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64)))?;
+        Ok(sums.collect::<Result<_, _>>()?)
+    }
+
+    /// The results of those of these tasks that are finished, and were requested, do not count any more; of the job's content,
+    /// this is gone. Says which tasks these are.
+    pub(crate) fn lose_results(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        gone: &[BlobHash],
+        now: Time,
+    ) -> Result<IdSet, StoreError> {
+        let mut lost = IdSet::new();
+        for index in super::reader::finished_tasks(self.db(), job)?.intersection(tasks).iter() {
+            let kept = "SELECT 1 FROM kept WHERE job = ? AND task = ?";
+            if self.db().prepare_cached(kept)?.exists((job.0, index))? {
+                continue;
+            }
+            self.change(
+                "UPDATE attempt SET result = NULL, verdict = NULL, removed = ? WHERE job = ? AND task = ?
+                 AND state = 'finished'",
+                (micros(now), job.0, index),
+            )?;
+            lost.insert(index);
+        }
+        if !lost.is_empty() {
+            for hash in gone {
+                self.change("DELETE FROM blob_use WHERE hash = ? AND job = ?", (hash.0, job.0))?;
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Notes why the results of these tasks were lost.
+    pub(crate) fn results_were_damaged(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+        for (first, last) in tasks.ranges() {
+            self.change(
+                "UPDATE attempt SET removed = NULL,
+                 end_why = COALESCE(end_why || '; ', '') || 'what it left was damaged or lost on the master'
+                 WHERE job = ? AND task BETWEEN ? AND ? AND state = 'lost' AND removed IS NOT NULL",
+                (job.0, first, last),
+            )?;
+        }
+        Ok(())
+    }
+}

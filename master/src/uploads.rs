@@ -1,0 +1,131 @@
+//! Who is bringing content, and which host has brought what. What is not here: what users have brought, which is in the store
+//! (`store::uploads`), and the bytes.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use common::content::BlobHash;
+use common::wire::{Refusal, RefusalCode};
+use common::{BlobRef, HostId};
+use uuid::Uuid;
+
+/// So much of what one host brought is remembered. A host that is asked again brings it again.
+const REMEMBERED: usize = 65_536;
+
+/// What is known of uploads while the master runs.
+#[derive(Debug, Default)]
+pub(crate) struct Uploads {
+    by_host: Mutex<BTreeMap<HostId, Brought>>,
+    /// How many bytes each user is bringing.
+    under_way: Mutex<BTreeMap<Uuid, u64>>,
+}
+
+/// What one host brought, the oldest first.
+#[derive(Debug, Default)]
+struct Brought {
+    blobs: BTreeMap<BlobHash, (u64, u64)>,
+    order: BTreeMap<u64, BlobHash>,
+    next: u64,
+}
+
+impl Brought {
+    fn note(&mut self, blob: BlobRef) {
+        self.next += 1;
+        if let Some((_, before)) = self.blobs.insert(blob.hash, (blob.size, self.next)) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.next, blob.hash);
+        if self.order.len() > REMEMBERED
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.blobs.remove(&oldest);
+        }
+    }
+}
+
+/// An upload of a user's that has begun; dropped at its end.
+#[derive(Debug)]
+pub(crate) struct Begun<'a> {
+    uploads: &'a Uploads,
+    user: Uuid,
+    bytes: u64,
+}
+
+impl Uploads {
+    /// Notes what a host has brought.
+    pub(crate) fn note(&self, host: HostId, blob: BlobRef) {
+        lock(&self.by_host).entry(host).or_default().note(blob);
+    }
+
+    /// Whether this host has brought this content.
+    pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
+        let by_host = lock(&self.by_host);
+        by_host.get(&host).and_then(|of| of.blobs.get(&blob.hash)).is_some_and(|(size, _)| *size == blob.size)
+    }
+
+    /// Begins an upload of so many bytes, if they fit beside what of this user's is there and is not needed, and what is under
+    /// way, into the `room` for such.
+    pub(crate) fn begin(&self, user: Uuid, bytes: u64, unused: u64, room: u64) -> Result<Begun<'_>, Refusal> {
+        let mut under_way = lock(&self.under_way);
+        let sum = under_way.entry(user).or_default();
+        let all = sum.saturating_add(unused).saturating_add(bytes);
+        if all > room {
+            let what = format!(
+                "{bytes} bytes more would make {all} bytes of files that you have sent and no job needs: there is room for {room}"
+            );
+            let hint = "submit the jobs that need them, or wait: what no job needs goes after content_grace (1h where nothing \
+                        is set); the admin can raise limits.unused_bytes_per_user or make room on the disk";
+            if *sum == 0 {
+                under_way.remove(&user);
+            }
+            return Err(Refusal::new(RefusalCode::Conflict, what, hint));
+        }
+        *sum += bytes;
+        Ok(Begun { uploads: self, user, bytes })
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let mut under_way = lock(&self.uploads.under_way);
+        if let Some(sum) = under_way.get_mut(&self.user) {
+            *sum = sum.saturating_sub(self.bytes);
+            if *sum == 0 {
+                under_way.remove(&self.user);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_under_way_counts_until_it_has_ended_and_only_for_its_user() {
+        let (uploads, ann, bob) = (Uploads::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        let first = uploads.begin(ann, 60, 0, 100).expect("there is room");
+        let refusal = uploads.begin(ann, 60, 0, 100).expect_err("beside the first there is none");
+        assert!(refusal.message.contains("room for 100") && refusal.hint.contains("unused_bytes_per_user"));
+        drop(uploads.begin(bob, 60, 0, 100).expect("bob has sent nothing"));
+        drop(first);
+        drop(uploads.begin(ann, 60, 40, 100).expect("the first is over"));
+        assert!(uploads.begin(ann, 60, 41, 100).is_err() && lock(&uploads.under_way).is_empty());
+    }
+
+    #[test]
+    fn the_oldest_of_what_a_host_brought_is_forgotten_first_and_what_comes_again_is_new() {
+        let blob = |n: usize| link::content::hash_bytes(&n.to_le_bytes());
+        let uploads = Uploads::default();
+        for n in (0..REMEMBERED).chain([0, REMEMBERED]) {
+            uploads.note(HostId(1), blob(n));
+        }
+        let brought = |n| uploads.brought(HostId(1), &blob(n));
+        assert!(brought(0) && !brought(1) && brought(2) && brought(REMEMBERED));
+        assert!(!uploads.brought(HostId(2), &blob(0)) && !uploads.brought(HostId(1), &BlobRef { size: 1, ..blob(0) }));
+    }
+}

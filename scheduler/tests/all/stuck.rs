@@ -1,0 +1,266 @@
+//! Attempts that hold a job up though hosts are idle: on hosts of which nothing is heard, and such as run beyond everything seen.
+
+use std::collections::BTreeMap;
+
+use common::attempt::{Held, Outcome, Phase};
+use common::view::JobState;
+use common::{AttemptId, HostId, JobId, Span, Time};
+use proptest::prelude::*;
+use scheduler::Event;
+use scheduler::effect::{CopyReason, StartReason};
+
+use crate::world::{World, s, starts};
+
+fn millis(span_ms: u64) -> Span {
+    Span::from_millis(span_ms)
+}
+
+/// A job of `tasks` tasks that run on as many hosts at once.
+fn all_running(w: &mut World, tasks: u32) -> JobId {
+    for host in 1..=tasks {
+        w.host(host).joins();
+    }
+    let job = w.job(tasks).submit();
+    (1..=tasks).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    job
+}
+
+fn done(w: &mut World, host: u32, ran: Span) {
+    let (host, attempt) = (HostId(host), w.attempt_on(HostId(host)));
+    w.ends(host, attempt, Outcome::Succeeded, ran);
+}
+
+#[test]
+fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_host() {
+    let mut w = World::new();
+    let job = all_running(&mut w, 3);
+    let stuck = w.attempt_on(HostId(3));
+    w.pass(s(2));
+    done(&mut w, 1, s(2));
+    done(&mut w, 2, s(2));
+    assert_eq!(starts(&w.pass(millis(3_900))), [], "not yet three times two seconds");
+    let effects = w.pass(millis(200));
+    let [(host, copy, StartReason::Duplicate(1, CopyReason::Overdue { ran, longest }))] = starts(&effects)[..] else {
+        panic!("one copy starts, and says why: {effects:?}");
+    };
+    assert_eq!((copy.task, longest), (stuck.task, s(2)));
+    assert!(host != HostId(3) && (s(6)..=millis(6_100)).contains(&ran), "{host} {ran}");
+    w.moves(host, Phase::Running);
+    assert_eq!(starts(&w.pass(s(100))), [], "a copy goes on: another one would hardly end sooner");
+    w.ends(host, copy, Outcome::Succeeded, s(2));
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn no_attempt_is_overdue_within_five_seconds() {
+    let mut w = World::new();
+    all_running(&mut w, 2);
+    w.pass(millis(10));
+    done(&mut w, 1, millis(10));
+    assert_eq!(starts(&w.pass(millis(4_900))), []);
+    assert_eq!(starts(&w.pass(millis(200))).len(), 1);
+}
+
+#[test]
+fn what_a_host_of_another_speed_took_counts_by_the_work_in_it() {
+    let mut w = World::new();
+    w.host(1).speed(2.0).joins();
+    w.host(2).speed(1.0).joins();
+    w.job(2).submit();
+    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.pass(s(5));
+    done(&mut w, 1, s(5));
+    assert_eq!(starts(&w.pass(s(24))), [], "five seconds there are ten here");
+    assert_eq!(starts(&w.pass(millis(1_100))).len(), 1);
+}
+
+#[test]
+fn where_nothing_has_finished_the_estimate_counts() {
+    let mut w = World::new();
+    w.host(1).joins();
+    w.host(2).joins();
+    w.job(1).estimate(s(4)).submit();
+    w.job(1).submit();
+    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.host(3).joins();
+    assert_eq!(starts(&w.pass(s(11))), []);
+    let copies = starts(&w.pass(millis(1_100)));
+    assert_eq!(copies.len(), 1);
+    assert_eq!(copies[0].1.task.job, JobId(1), "of the other nothing is known");
+}
+
+#[test]
+fn time_in_which_an_attempt_stands_still_makes_it_no_older() {
+    let mut w = World::new();
+    let waiting = |w: &mut World, host: u32| {
+        w.owner_comes(HostId(host));
+    };
+    all_running(&mut w, 2);
+    w.pass(s(1));
+    waiting(&mut w, 2);
+    // Both hosts are taken while it stands still, so that it is not copied for that.
+    w.job(1).submit();
+    done(&mut w, 1, s(1));
+    w.moves(HostId(1), Phase::Running);
+    w.pass(s(60));
+    w.owner_goes(HostId(2));
+    done(&mut w, 1, s(60));
+    assert_eq!(starts(&w.pass(s(3))), [], "it has run for four seconds");
+    assert_eq!(starts(&w.pass(millis(2_100))).len(), 1);
+}
+
+#[test]
+fn nothing_is_copied_while_tasks_of_the_job_wait() {
+    let mut w = World::new();
+    w.host(1).joins();
+    w.host(2).joins();
+    w.job(4).submit();
+    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.pass(s(1));
+    done(&mut w, 1, s(1));
+    w.moves(HostId(1), Phase::Running);
+    let effects = w.pass(s(30));
+    assert_eq!(starts(&effects), []);
+    done(&mut w, 1, s(31));
+    assert_eq!(w.attempt_on(HostId(1)).number, 1, "the last waiting task first");
+}
+
+#[test]
+fn a_copy_that_is_stuck_as_well_is_rescued_only_once_its_host_is_gone() {
+    let mut w = World::new();
+    all_running(&mut w, 4);
+    (1..=3).for_each(|host| done(&mut w, host, s(1)));
+    let copies = starts(&w.pass(s(6)));
+    let [(copier, ..)] = copies[..] else { panic!("one copy: {copies:?}") };
+    w.moves(copier, Phase::Running);
+    assert_eq!(starts(&w.pass(s(60))), []);
+}
+
+#[test]
+fn a_host_that_is_not_connected_for_ten_seconds_has_its_tasks_copied() {
+    let mut w = World::new();
+    let job = w.job(1).submit();
+    let gone = w.host(1).joins();
+    w.moves(gone, Phase::Running);
+    let idle = w.host(2).joins();
+    w.pass(s(3));
+    w.send(Event::HostDisconnected { host: gone });
+    assert_eq!(starts(&w.pass(millis(9_900))), []);
+    let effects = w.pass(millis(100));
+    assert_eq!(starts(&effects)[0].2, StartReason::Duplicate(1, CopyReason::Suspect));
+    assert_eq!((starts(&effects).len(), w.books(idle).len()), (1, 1));
+    w.host(3).joins();
+    assert_eq!(starts(&w.pass(s(100))), [], "one copy goes on");
+    assert_eq!(w.books(gone).len(), 1, "and the first attempt may still win");
+    w.succeeds(idle, w.attempt_on(idle));
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn a_host_that_comes_back_within_ten_seconds_is_left_alone() {
+    let mut w = World::new();
+    w.job(1).submit();
+    let host = w.host(1).joins();
+    w.host(2).joins();
+    let attempt = w.attempt_on(host);
+    for _ in 0..5 {
+        w.send(Event::HostDisconnected { host });
+        assert_eq!(starts(&w.pass(s(9))), []);
+        w.host(1).holding(attempt, Phase::Running).joins();
+        assert_eq!(starts(&w.pass(s(9))), []);
+    }
+}
+
+#[test]
+fn a_silent_hosts_task_is_copied_whatever_the_job_may_spend_on_copies() {
+    let mut w = World::new();
+    w.job(1).policy("deskgrid:copies_max=0").estimate(s(3_600)).submit();
+    let gone = w.host(1).joins();
+    w.moves(gone, Phase::Running);
+    let idle = w.host(2).joins();
+    w.send(Event::HostDisconnected { host: gone });
+    w.pass(s(10));
+    assert_eq!(w.books(idle).len(), 1);
+}
+
+#[test]
+fn no_ready_host_is_kept_for_a_faster_one_that_is_not_connected() {
+    let mut w = World::new();
+    for (host, speed) in [(1, 2.86), (2, 2.89), (3, 2.86)] {
+        w.host(host).speed(speed).joins();
+    }
+    w.job(6).submit();
+    (1..=3).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.pass(s(6));
+    w.send(Event::HostDisconnected { host: HostId(2) });
+    w.pass(s(14));
+    done(&mut w, 1, s(20));
+    done(&mut w, 3, s(20));
+    let taken = |w: &World, host| w.books(HostId(host)).len();
+    assert_eq!((taken(&w, 1), taken(&w, 3)), (1, 1), "four tasks wait");
+    [1, 3].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    w.pass(s(20));
+    done(&mut w, 1, s(20));
+    assert_eq!(taken(&w, 1), 1, "and the next one is not kept back either");
+}
+
+#[test]
+fn policies_of_papers_copy_as_their_papers_say() {
+    for policy in ["FCFS", "PRI-CR", "EXCL-PRED"] {
+        let mut w = World::new();
+        w.job(2).policy(policy).submit();
+        for host in 1..=2 {
+            w.host(host).joins();
+        }
+        (1..=2).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+        w.pass(s(1));
+        done(&mut w, 1, s(1));
+        assert_eq!(starts(&w.pass(s(100))), [], "{policy}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is stuck where, as long as one host is sound: once every other task is done the job ends within three times
+    /// the longest seen, five seconds at least, and the time of a task; and no task has more than two attempts.
+    #[test]
+    fn tasks_that_are_stuck_on_some_hosts_do_not_hold_the_job(
+        tasks_ms in prop::collection::vec(100_u64..8_000, 2..16),
+        hosts in 2_u32..8,
+        stuck in prop::collection::btree_set(0_u32..16, 1..5),
+    ) {
+        let mut w = World::new();
+        let tasks = tasks_ms.len() as u32;
+        // One task at least shows how long they take, and there are fewer stuck ones than hosts.
+        let stuck: Vec<u32> = stuck.into_iter().filter(|index| *index < tasks).take(hosts as usize - 1).collect();
+        prop_assume!(!stuck.is_empty() && stuck.len() < tasks_ms.len());
+        for host in 1..=hosts {
+            w.host(host).joins();
+        }
+        let job = w.job(tasks).submit();
+        let longest = millis(*tasks_ms.iter().max().expect("there are tasks"));
+        let patience = s(10) + Span(longest.0 * (4 + u64::from(tasks)));
+        let deadline = w.now + patience;
+        let mut began: BTreeMap<AttemptId, Time> = BTreeMap::new();
+        while !w.job_state(job).settled() && w.now < deadline {
+            for host in (1..=hosts).map(HostId) {
+                let Some(attempt) = w.books(host).first().copied() else { continue };
+                let index = attempt.task.index - 1;
+                let takes = millis(tasks_ms[index as usize]);
+                let ran = w.now.since(*began.entry(attempt).or_insert(w.now));
+                if ran >= takes && !(attempt.number == 1 && stuck.contains(&index)) {
+                    w.ends(host, attempt, Outcome::Succeeded, takes);
+                } else {
+                    let progress = None;
+                    let held = vec![Held { attempt, phase: Phase::Running, ran, frozen_for: Span::ZERO, progress }];
+                    w.send(Event::AttemptsMoved { host, held });
+                }
+            }
+            w.pass(millis(500));
+        }
+        prop_assert_eq!(w.job_state(job), JobState::Finished);
+        let (attempts, duplicates) = w.scheduler.job_attempts(job).expect("the job is there");
+        prop_assert!(duplicates <= u64::from(tasks) && attempts <= 2 * u64::from(tasks));
+    }
+}

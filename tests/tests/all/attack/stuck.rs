@@ -1,0 +1,100 @@
+//! Stuck tasks do not hold their jobs while hosts idle: such as sleep on one host only, and such whose hosts are gone. The master has
+//! its default settings.
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tests::Grid;
+
+/// How long a job may take whose stuck tasks would sleep for much longer.
+const PATIENCE: &str = "100s";
+
+/// A grid of default settings with these workers.
+fn grid(workers: &[&str]) -> Grid {
+    let mut grid = Grid::with_master("");
+    workers.iter().for_each(|name| grid.worker(name).start());
+    grid
+}
+
+/// A bag of twelve short tasks; the first attempts of these hang.
+fn bag(grid: &Grid, stuck: &str) -> String {
+    let script = format!(
+        "case \"$DESKGRID_ATTEMPT_ID $DESKGRID_TASK_ID\" in {stuck}) sleep 400;; esac; sleep 0.$((DESKGRID_TASK_ID % 4 + 3))"
+    );
+    grid.submit(["--array", "1-12", "--", "sh", "-c", &script])
+}
+
+fn duplicates(grid: &Grid, job: &str) -> u64 {
+    grid.json(["job", "info", job])["duplicates"].as_u64().expect("a number")
+}
+
+fn ends_by_copies(grid: &Grid, stuck: &str, copies: u64) {
+    let job = bag(grid, stuck);
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    assert!(duplicates(grid, &job) >= copies, "{}", grid.json(["job", "info", &job]));
+}
+
+#[test]
+fn a_bag_whose_first_task_is_stuck_ends() {
+    ends_by_copies(&grid(&["h1", "h2", "h3"]), "'1 1'", 1);
+}
+
+#[test]
+fn a_bag_whose_last_task_is_stuck_ends() {
+    ends_by_copies(&grid(&["h1", "h2", "h3"]), "'1 12'", 1);
+}
+
+#[test]
+fn a_bag_with_several_stuck_tasks_ends() {
+    ends_by_copies(&grid(&["h1", "h2", "h3"]), "'1 2'|'1 7'", 2);
+}
+
+#[test]
+fn a_stuck_task_is_explained_until_it_is_copied() {
+    let mut grid = grid(&["h1"]);
+    let job = bag(&grid, "'1 1'|'1 12'");
+    let row = |view: &Value| {
+        let rows = view["waiting"].as_array()?;
+        let overdue = |row: &&Value| row["reason"].as_str().is_some_and(|why| why.starts_with("overdue on h1"));
+        rows.iter().find(overdue).map(drop)
+    };
+    // One host, on which the first task hangs: nothing has finished, so nothing is known until another host comes.
+    grid.worker("h2").start();
+    grid.until("it is overdue", &["job", "explain", &job], row);
+    grid.worker("h3").start();
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+}
+
+/// One long task on a host that then goes away in this way, and one that idles.
+fn outlives(away: impl FnOnce(&mut Grid)) {
+    let mut grid = grid(&["doomed"]);
+    let job = grid.submit(["--", "sh", "-c", "test $DESKGRID_HOST != doomed || sleep 400"]);
+    grid.until("it runs", &["job", "info", &job], |job| (job["tasks"]["running"] == 1).then_some(()));
+    grid.worker("heir").start();
+    away(&mut grid);
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    assert_eq!(duplicates(&grid, &job), 1);
+}
+
+#[test]
+fn the_task_of_a_worker_that_was_killed_is_copied_within_seconds() {
+    outlives(|grid| grid.kill_worker("doomed"));
+}
+
+#[test]
+fn the_task_of_a_worker_that_stands_still_is_copied_within_seconds() {
+    outlives(|grid| grid.running("doomed").signal(Signal::STOP));
+}
+
+#[test]
+fn a_worker_that_is_asked_to_end_gets_nothing_back_of_what_it_gave_back() {
+    let mut grid = grid(&["leaving"]);
+    let job = grid.submit(["--", "sh", "-c", "test $DESKGRID_HOST != leaving || sleep 400"]);
+    grid.until("it runs", &["job", "info", &job], |job| (job["tasks"]["running"] == 1).then_some(()));
+    grid.running("leaving").terminate();
+    grid.until("it waits", &["job", "info", &job], |job| (job["tasks"]["waiting"] == 1).then_some(()));
+    grid.worker("heir").start();
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    let attempts = grid.json(["task", "info", &format!("{job}.1")])["attempts"].clone();
+    let hosts: Vec<&Value> = attempts.as_array().expect("a list").iter().map(|attempt| &attempt["host"]).collect();
+    assert_eq!(hosts, ["leaving", "heir"], "{attempts}");
+}
