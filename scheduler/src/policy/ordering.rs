@@ -9,7 +9,7 @@ use common::JobId;
 /// How waiting jobs are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// Higher priority first, then earlier arrival.
+    /// Of one user's jobs higher priority first, then earlier arrival; between users by share, where they share (`crate::shares`).
     Fcfs,
     /// Jobs that were promised a deadline before all others, by arrival (Wozniak et al., section 4: FIFO); within them
     /// the tasks in the order of the calendar.
@@ -125,7 +125,7 @@ impl Ordering {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Ordering::Fcfs => {
-                "higher priority first, then earlier arrival; within a job requeued tasks first, then by index"
+                "of a user's jobs higher priority first, then earlier arrival; within a job requeued tasks first, then by index"
             }
             Ordering::Promised => {
                 "jobs with a promised deadline before all others, by arrival whatever their priority; within a job \
