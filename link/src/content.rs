@@ -510,7 +510,9 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<Blo
             n => {
                 hasher.update(&piece[..n]);
                 size += n as u64;
-                tokio::time::timeout(UNREAD, tx.raw().write_all(&piece[..n])).await.map_err(|_| LinkError::Unread)??;
+                tokio::time::timeout(UNREAD, tx.raw().write_all(&piece[..n]))
+                    .await
+                    .map_err(|_| LinkError::Unread)??;
             }
         }
     }

@@ -4,6 +4,7 @@ use common::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::policing::Policing;
+use crate::shares::Sharing;
 
 /// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Settings {
     /// Which attempts beyond their estimates may be killed for a bag with a deadline, whatever the policies of their jobs
     /// say; none (default): as those say.
     pub policing: Option<Policing>,
+    /// How slots are divided among users; none (default): jobs of all users wait in one line, by priority and arrival.
+    pub sharing: Option<Sharing>,
 }
 
 impl Settings {
@@ -66,6 +69,7 @@ impl Default for Settings {
             stops_when_reported: false,
             audit_seed: 0,
             policing: None,
+            sharing: None,
         }
     }
 }

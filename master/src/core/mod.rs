@@ -223,6 +223,7 @@ impl Core {
             heartbeat: config.heartbeat.span(),
             prefetch_window: config.prefetch.span(),
             policing: config.policing,
+            sharing: Some(config.sharing.rules()),
             audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
             ..Settings::default()
         };

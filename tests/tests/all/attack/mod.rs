@@ -4,4 +4,5 @@
 mod confine;
 mod content;
 mod means;
+mod shares;
 mod stuck;
