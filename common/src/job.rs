@@ -186,7 +186,7 @@ pub struct Rules {
     pub timeout: Option<Span>,
     /// Once more tasks than this have failed, the rest is cancelled.
     pub max_fails: Option<u64>,
-    /// Higher goes first.
+    /// Of its user's jobs those of higher priority go first.
     pub priority: i32,
     /// A name from the policy catalogue.
     pub policy: String,

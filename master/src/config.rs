@@ -1,5 +1,6 @@
 //! What can be set of a master, and the defaults. `configs/master.toml` says the same with words beside each key.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -54,12 +55,61 @@ pub struct Config {
     pub certificate_life: Interval,
     /// A certificate that expired while the master was away can be renewed for so long after it is back.
     pub renewal_grace: Interval,
+    /// How slots are divided among users.
+    pub sharing: Sharing,
     /// What one peer may take of the master.
     pub limits: Limits,
     /// So many bytes of the master's disk are never given to new work; a quarter of them is held by a file.
     pub reserve_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
+}
+
+/// How slots are divided among users: the user who had the fewest lately goes first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sharing {
+    /// After this time past use counts half.
+    pub half_life: Interval,
+    /// The most tasks of a user that run at a time, for who is not named in `most_running`; none: any number.
+    pub most_running_each: Option<u32>,
+    /// The same, by the user's name.
+    pub most_running: BTreeMap<String, u32>,
+    /// How many times as many slots as others a user may have, by name; 1 for who is not named.
+    pub weights: BTreeMap<String, f64>,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        let scheduler::Sharing { half_life, weights, most_running, most_running_each } = scheduler::Sharing::default();
+        Self { half_life: Interval(half_life.into()), most_running_each, most_running, weights }
+    }
+}
+
+impl Sharing {
+    /// As the scheduler takes it.
+    pub(crate) fn rules(&self) -> scheduler::Sharing {
+        scheduler::Sharing {
+            half_life: self.half_life.span(),
+            weights: self.weights.clone(),
+            most_running: self.most_running.clone(),
+            most_running_each: self.most_running_each,
+        }
+    }
+
+    fn check(&self) -> Result<(), MasterError> {
+        if self.half_life.0.is_zero() {
+            return Err(MasterError::Config("sharing.half_life must be longer than 0s".to_owned()));
+        }
+        let odd = self.weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight > 0.0));
+        match odd {
+            Some((user, weight)) => {
+                let why = format!("sharing.weights: the weight of {user} is {weight}, and must be above 0");
+                Err(MasterError::Config(why))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// A duration in a configuration file.
@@ -128,6 +178,7 @@ impl Default for Config {
             max_blob_bytes: 64 << 30,
             certificate_life: seconds(30 * 86_400),
             renewal_grace: seconds(7 * 86_400),
+            sharing: Sharing::default(),
             limits: Limits::default(),
             reserve_bytes: 64 << 20,
             record: None,
@@ -147,6 +198,7 @@ impl Config {
             let why = "the times must be in this order: 0 < heartbeat < suspect_after < lease";
             return Err(MasterError::Config(why.to_owned()));
         }
+        config.sharing.check()?;
         Ok(config)
     }
 

@@ -84,19 +84,23 @@ impl<'a> Starter<'a> {
         let slots = self.ready_slots(job, work_s);
         let slack = if job.rules.checkpoint { SLACK_WITH_STATE } else { SLACK };
         let end_s = 1.0 + slack * self.queue_end_s(job, work_s, &slots);
+        let wanted = waiting.min(self.quota);
         let good = slots.iter().filter(|slot| slot.task_s <= end_s).map(|slot| (slot.host, 0.0));
         let mut good: Vec<(HostId, f64)> = good.collect();
         if !good.is_empty() && !job.rules.checkpoint && waiting <= self.hosts.index.usable_slots {
             good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
         }
-        if good.len() as u64 > waiting {
+        if good.len() as u64 > wanted {
             good = self.ranked(good, job, work_s, mean_s).into_iter().map(|ready| (ready.host, ready.free_s)).collect();
-            good.truncate(waiting as usize);
+            good.truncate(wanted as usize);
         }
         // Who is free soon is waited for.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
             let Some((index, why)) = job.pop_for(host, self.hosts) else { continue };
             self.start(job, index, host, why, fx);
+        }
+        if self.quota == 0 {
+            return true;
         }
         let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });
         if job.waiting() == 0 {
@@ -129,7 +133,8 @@ impl<'a> Starter<'a> {
     /// The free slots on hosts that offer what the job needs.
     fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
-        for host in self.scene(job).ready_by_since().filter_map(|id| self.hosts.table.get(&id)) {
+        let ready = self.scene(job).ready_by_since().filter(|id| job.has_work_for(*id, self.hosts));
+        for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             slots.extend(std::iter::repeat_n(Slot { host: host.id, task_s }, host.free_slots()));
         }

@@ -14,6 +14,7 @@ use crate::policy::placement::{Placement, Scene};
 use crate::policy::replication::{Class, Replicated, Replication};
 use crate::scheduler::Scheduler;
 use crate::settings::Settings;
+use crate::shares::Asked;
 
 /// A backlog is taken back after this many looks without a delivery. One is not enough: the caller itself may have
 /// stood still for so long, with deliveries in its queue behind the tick.
@@ -64,11 +65,11 @@ impl Scheduler {
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
     /// of the ready hosts lets the next one try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
-        let (mut last, mut passing, mut thawed) = (None, 0, false);
+        let (mut asked, mut passing, mut thawed) = (Asked::default(), 0, false);
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
-            && let Some(rank) = after(&self.jobs.lines.waiting, last)
+            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &asked)
         {
             if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
                 self.thaw(true, fx);
@@ -76,7 +77,7 @@ impl Scheduler {
             }
             passing += u32::from(self.hosts.index.ready.is_empty());
             if !self.place_job(rank.job, fx) {
-                last = Some(rank);
+                asked.pass(rank);
             }
         }
         if !thawed {
@@ -98,8 +99,10 @@ impl Scheduler {
     }
 
     fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        let quota = self.jobs.table.get(&id).map_or(0, |job| self.jobs.lines.quota(job.rank));
         let Some(job) = self.jobs.table.get_mut(&id) else { return false };
-        let mut starter = Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation);
+        let starter = Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation);
+        let mut starter = Starter { quota, ..starter };
         let again = if job.speculation.is_some() { starter.place_next(job, fx) } else { starter.place(job, fx) };
         self.jobs.lines.sync(job);
         again
@@ -107,22 +110,23 @@ impl Scheduler {
 
     /// Copies to slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
-        let mut last = None;
+        let mut asked = Asked::default();
         while !self.hosts.index.ready.is_empty()
-            && let Some(rank) = after(&self.jobs.lines.copying, last)
+            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
         {
             let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
             let foresight = &self.foresight;
             Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).copy(job, fx);
             self.jobs.lines.sync(job);
-            last = Some(rank);
+            asked.pass(rank);
         }
     }
 
     /// More short tasks of the job that is next to a host that has just finished something, once every slot is taken:
     /// as many as fit the window by what was measured, and never more than the host's share of what waits.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
-        let Some(rank) = self.jobs.lines.waiting.first().copied() else { return };
+        let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &Asked::default()) else { return };
+        let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);
         let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
         let fit = job.pace.fit(self.settings.prefetch_window);
         let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
@@ -145,7 +149,7 @@ impl Scheduler {
         let slots = u64::from(host.usable_slots());
         let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
-        let room = most.saturating_sub(host.in_slots() as u64).min(share);
+        let room = most.saturating_sub(host.in_slots() as u64).min(share).min(allowed);
         for _ in 0..room {
             let Some((index, why)) = job.pop_for(id, &self.hosts) else { break };
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
@@ -200,6 +204,8 @@ pub(crate) struct Starter<'a> {
     pub(crate) incarnation: Incarnation,
     /// The longest that what it starts may run, whatever the policy says.
     pub(crate) most: Option<Span>,
+    /// How many tasks of the job may start before it is another user's turn.
+    pub(crate) quota: u64,
 }
 
 impl<'a> Starter<'a> {
@@ -210,21 +216,22 @@ impl<'a> Starter<'a> {
         now: Time,
         incarnation: Incarnation,
     ) -> Self {
-        Self { hosts, settings, foresight, now, incarnation, most: None }
+        Self { hosts, settings, foresight, now, incarnation, most: None, quota: u64::MAX }
     }
 
     pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
-    /// What waits goes to the hosts that the job's policy proposes, until it wants none: it need not be asked again.
+    /// What waits goes to the hosts that the job's policy proposes, until it wants none or it is another user's turn; whether
+    /// it is to be asked again after that.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         // What was promised starts as the calendar has it; who must not have which task of those that are compared it does
         // not know.
         if job.promise.is_none() || job.rules.quorum.compares() {
             self.place_all(job, fx);
         }
-        false
+        self.quota == 0
     }
 
     fn place_all(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
@@ -241,7 +248,7 @@ impl<'a> Starter<'a> {
         let overlaps = job.policy.replication.overlap().is_some();
         let windows = job.looks_at_windows();
         let mut eligible = if overlaps { placement.eligible(&self.scene(job), &job.plan) } else { 0 };
-        loop {
+        while self.quota > 0 {
             let scene = self.scene(job);
             let primary = job.wishes.first_primary().and_then(|(index, wish)| {
                 let fit = |host| scene.may_run(index, host);
@@ -350,6 +357,7 @@ impl<'a> Starter<'a> {
         why: StartReason,
         fx: &mut Vec<Effect>,
     ) -> Option<u32> {
+        self.quota = self.quota.saturating_sub(1);
         self.begin(job, index, id, true, why, fx)
     }
 

@@ -81,6 +81,8 @@ pub struct Experience {
     /// How often each user dropped the rest of what was disclosed, and how often there was a rest to be dropped or gone on
     /// with.
     pub drops: BTreeMap<String, (u32, u32)>,
+    /// The average number of slots that each user had lately, where users share.
+    pub shares: BTreeMap<String, f64>,
 }
 
 /// The weight of what is assumed before anything was seen, in events per age class.
@@ -102,6 +104,7 @@ impl Default for Experience {
             widths: Widths::default(),
             waits: Waits::default(),
             drops: BTreeMap::new(),
+            shares: BTreeMap::new(),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::holdout::WidthOffer;
 use crate::host::{Host, Presence};
 use crate::job::{Job, Record};
 use crate::lent::TooLong;
+use crate::policy::ordering::Rank;
 use crate::policy::replication::Replication;
 use crate::scheduler::Scheduler;
 use crate::stuck::going;
@@ -72,11 +73,7 @@ impl Scheduler {
             waiting = needed;
         }
         if !waiting.is_empty() {
-            let ahead = self.jobs.lines.waiting.range(..job.rank).count();
-            if ahead > 0 {
-                let jobs = plural(ahead, "job");
-                tasks.push((format!("behind {jobs} of higher priority or earlier arrival"), waiting.clone()));
-            }
+            tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self.why_no_offer(job).or_else(|| self.why_together(id, job));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
@@ -150,6 +147,21 @@ impl Scheduler {
                 format!("{none}, and none is overdue; the first one would be copied in {left} at the latest")
             }
         }
+    }
+
+    /// Which jobs go before this one.
+    fn why_behind(&self, job: &Job) -> Option<String> {
+        if let Some(why) = self.jobs.why_behind_users(job) {
+            return Some(why);
+        }
+        let (unpromised, disclosed, user) = job.rank.class();
+        let shared = |rank: &&Rank| {
+            let class = rank.class();
+            (class.0, class.1) == (unpromised, disclosed) && class.2 != user
+        };
+        let ahead = self.jobs.lines.waiting.range(..job.rank).filter(|rank| !shared(rank)).count();
+        let jobs = plural(ahead, "job");
+        (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
     /// What no host that is known offers, though the job needs it.

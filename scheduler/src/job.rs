@@ -31,6 +31,7 @@ use crate::queue::Sums;
 use crate::quorum::Question;
 use crate::reservation::Run;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::speculation::{Speculation, Speculator};
 use crate::stack::Stack;
 use crate::wishes::{Wish, Wishes};
@@ -89,6 +90,8 @@ pub(crate) struct Job {
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     /// How its attempts ended, host by host.
     pub(crate) blame: Blame,
+    /// How many of its tasks run, as its user's share counts them.
+    pub(crate) shared: u64,
     in_line: bool,
     in_copy_line: bool,
     alarm: Option<Time>,
@@ -229,6 +232,7 @@ impl Job {
             gang: None,
             alone: BTreeMap::new(),
             blame: Blame::default(),
+            shared: 0,
             in_line: false,
             in_copy_line: false,
             alarm: None,
@@ -334,6 +338,11 @@ impl Job {
             failed: self.failed.len(),
             cancelled: self.cancelled.len(),
         }
+    }
+
+    /// How many of its tasks have an attempt that is not suspended.
+    pub(crate) fn running(&self) -> u64 {
+        (self.records.len() as u64 - self.requeued.len()).saturating_sub(self.suspended)
     }
 
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
@@ -646,6 +655,8 @@ pub(crate) struct Lines {
     pub(crate) copying: BTreeSet<Rank>,
     /// When jobs are to be looked at though nothing happened.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
+    /// What users had lately.
+    pub(crate) shares: Shares,
     /// What is ahead of whom in a long line.
     pub(crate) sums: RefCell<Option<Sums>>,
 }
@@ -661,6 +672,7 @@ impl Lines {
 
     /// Puts the job where it belongs, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
+        self.share(job);
         let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();
         if job.speculation.is_some() {
             let rank = job.turn_rank();

@@ -48,8 +48,9 @@ impl Scheduler {
     }
 
     /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
-    fn draw_up(&self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
-        let rank = policy.ordering.rank(bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
+    fn draw_up(&mut self, id: JobId, bag: Bag, policy: Policy, promise: Option<(Time, Time)>) -> Job {
+        let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
+        let rank = policy.ordering.rank(user, bag.rules.priority, self.jobs.arrivals, id, promise.is_some());
         let lessons = self.past_lessons(&bag, policy.limits);
         let gang = bag.ranks.map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
         let usual_s = self.usual_work_s(&bag.terms.estimator);

@@ -138,7 +138,8 @@ impl Scheduler {
         let Some(promise) = job.promise else { return };
         let (priority, arrival) = (job.rules.priority, self.jobs.arrivals);
         self.jobs.arrivals += 1;
-        let rank = |promised| job.policy.ordering.rank(priority, arrival, id, promised);
+        let user = self.jobs.lines.shares.number(&job.stack.terms.estimator.user);
+        let rank = |promised| job.policy.ordering.rank(user, priority, arrival, id, promised);
         let (last, other) = (rank(true), rank(false));
         self.jobs.lines.rerank(job, last);
         let finish = self.promised_finish(id, self.now);

@@ -1,5 +1,7 @@
 //! How much waits ahead of a job, summed up along the line. What is not here: how long that takes.
 
+use std::collections::BTreeMap;
+
 use common::{Span, Time};
 
 use crate::job::Jobs;
@@ -23,38 +25,52 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
+    /// Adds this part of another sum.
+    fn add(&mut self, other: &Ahead, part: f64) {
+        let scaled = |count: u64| (count as f64 * part).round() as u64;
+        self.tasks += scaled(other.tasks);
+        self.unknown += scaled(other.unknown);
+        self.known_s += other.known_s * part;
+    }
+
     /// Its work where a task of which nothing is known takes so long.
     pub(crate) fn work_s(&self, unknown_s: f64) -> f64 {
         self.known_s + self.unknown as f64 * unknown_s
     }
 }
 
-/// A long line as it was: each place with what is ahead of the next one.
+/// A long line as it was: each place with what is ahead of the next one, of the same class and user.
 #[derive(Debug)]
 pub(crate) struct Sums {
     at: Time,
     places: Vec<(Rank, Ahead)>,
+    totals: BTreeMap<Class, Ahead>,
 }
 
+/// Whether nothing was promised, whether it is only disclosed, and whose it is.
+type Class = (bool, bool, u32);
+
 impl Jobs {
-    /// What is ahead of this place; of a long line as it was a moment ago.
+    /// What is ahead of this place; of a long line as it was a moment ago. Of other users with whom slots are shared, as
+    /// much as of the user's own jobs is ahead.
     pub(crate) fn ahead_of(&self, place: Rank, now: Time) -> Ahead {
-        let mut sum = Ahead::default();
         if self.lines.waiting.len() <= SHORT {
-            self.lines.waiting.range(..place).for_each(|rank| self.pass(*rank, &mut sum));
-            return sum;
+            return self.sums(now).ahead_of(place);
         }
         let mut sums = self.lines.sums.borrow_mut();
         let known = sums.take().filter(|known| known.at <= now && now <= known.at + WHILE);
-        let Sums { places, .. } = sums.insert(known.unwrap_or_else(|| {
-            let step = |rank: &Rank| {
-                self.pass(*rank, &mut sum);
-                (*rank, sum)
-            };
-            Sums { at: now, places: self.lines.waiting.iter().map(step).collect() }
-        }));
-        let before = places.partition_point(|(rank, _)| *rank < place);
-        before.checked_sub(1).and_then(|last| places.get(last)).map_or_else(Ahead::default, |(_, ahead)| *ahead)
+        sums.insert(known.unwrap_or_else(|| self.sums(now))).ahead_of(place)
+    }
+
+    fn sums(&self, now: Time) -> Sums {
+        let mut places = Vec::with_capacity(self.lines.waiting.len());
+        let mut totals: BTreeMap<Class, Ahead> = BTreeMap::new();
+        for rank in &self.lines.waiting {
+            let total = totals.entry(rank.class()).or_default();
+            self.pass(*rank, total);
+            places.push((*rank, *total));
+        }
+        Sums { at: now, places, totals }
     }
 
     /// Adds what waits of the job at this place.
@@ -66,5 +82,24 @@ impl Jobs {
             Some(work_s) => sum.known_s += tasks as f64 * work_s,
             None => sum.unknown += tasks,
         }
+    }
+}
+
+impl Sums {
+    fn ahead_of(&self, place: Rank) -> Ahead {
+        let (unpromised, disclosed, _) = place.class();
+        let before = self.places.partition_point(|(rank, _)| *rank < place);
+        let last = before.checked_sub(1).and_then(|last| self.places.get(last));
+        let own = last.filter(|(rank, _)| rank.class() == place.class()).map_or_else(Ahead::default, |(_, sum)| *sum);
+
+        let mut ahead = own;
+        for (class, total) in &self.totals {
+            if (class.0, class.1) < (unpromised, disclosed) {
+                ahead.add(total, 1.0);
+            } else if (class.0, class.1) == (unpromised, disclosed) && *class != place.class() {
+                ahead.add(total, (own.tasks as f64 / total.tasks.max(1) as f64).min(1.0));
+            }
+        }
+        ahead
     }
 }

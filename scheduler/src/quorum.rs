@@ -109,12 +109,12 @@ impl Starter<'_> {
     pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         self.prepare(job);
         for (index, class, _) in job.wishes.all() {
-            if class == Class::Primary && !self.hosts.index.ready.is_empty() {
+            if class == Class::Primary && !self.hosts.index.ready.is_empty() && self.quota > 0 {
                 self.place_wanted(job, index, fx);
             }
         }
         for index in job.requeued.clone().iter() {
-            if self.hosts.index.ready.is_empty() {
+            if self.hosts.index.ready.is_empty() || self.quota == 0 {
                 return;
             }
             let Some(host) = self.proposed(job, index) else { continue };
@@ -123,7 +123,8 @@ impl Starter<'_> {
             self.start(job, index, host, why, fx);
             self.place_wanted(job, index, fx);
         }
-        while let Some(index) = job.fresh.first()
+        while self.quota > 0
+            && let Some(index) = job.fresh.first()
             && let Some(host) = self.proposed(job, index)
             && let Some((index, why)) = job.pop_waiting_fresh()
         {

@@ -9,6 +9,7 @@ use crate::foresight::Foresight;
 use crate::host::Hosts;
 use crate::job::Jobs;
 use crate::settings::Settings;
+use crate::shares::Shares;
 
 /// The scheduler: a deterministic function of its settings and of the events that it was given.
 #[derive(Debug)]
@@ -25,10 +26,12 @@ pub struct Scheduler {
 impl Scheduler {
     /// A scheduler that knows nothing yet; attempts that it starts carry `incarnation`.
     pub fn new(settings: Settings, incarnation: Incarnation) -> Self {
+        let mut jobs = Jobs::default();
+        jobs.lines.shares = Shares::new(settings.sharing.clone());
         Self {
             settings,
             incarnation,
-            jobs: Jobs::default(),
+            jobs,
             hosts: Hosts::default(),
             foresight: Foresight::default(),
             now: Time::default(),
@@ -40,7 +43,7 @@ impl Scheduler {
     ///
     /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        self.now = self.now.max(now);
+        self.go_on_to(now);
         let job = foretold_anew(&event);
         let delivered = self.apply(event, effects);
         self.follow(delivered, job, effects);
@@ -48,13 +51,18 @@ impl Scheduler {
 
     /// Considers events that are known at the same time: nothing starts before all of them are noted.
     pub fn step_all(&mut self, now: Time, events: impl IntoIterator<Item = Event>, effects: &mut Vec<Effect>) {
-        self.now = self.now.max(now);
+        self.go_on_to(now);
         let (mut delivered, mut job) = (None, None);
         for event in events {
             job = foretold_anew(&event).or(job);
             delivered = self.apply(event, effects).or(delivered);
         }
         self.follow(delivered, job, effects);
+    }
+
+    fn go_on_to(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.jobs.lines.shares.now = self.now;
     }
 
     /// What follows from what happened: starts, a prediction of this job, and which hosts are in another state.
@@ -79,6 +87,7 @@ impl Scheduler {
             let speculator = self.jobs.speculators.entry(user.clone()).or_default();
             (speculator.cancels, speculator.decisions) = (*cancels, *decisions);
         }
+        self.jobs.lines.shares.restore(&experience.shares);
         self.foresight = Foresight::from(experience);
     }
 

@@ -4,6 +4,7 @@ use common::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::policing::Policing;
+use crate::shares::Sharing;
 
 /// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub struct Settings {
     /// to its task, and hosts on which only failures happen get nothing for a while. No paper has this (default: no); the
     /// master says yes.
     pub benching: bool,
+    /// How slots are divided among users; none (default): jobs of all users wait in one line, by priority and arrival.
+    pub sharing: Option<Sharing>,
 }
 
 impl Settings {
@@ -71,6 +74,7 @@ impl Default for Settings {
             audit_seed: 0,
             policing: None,
             benching: false,
+            sharing: None,
         }
     }
 }

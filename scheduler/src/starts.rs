@@ -175,8 +175,9 @@ impl Scheduler {
 
     /// In how many seconds each of these jobs of one host each should start, between the ends of its interval.
     fn waits_alone(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
-        let mut places: Vec<Rank> = ids.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank)).collect();
-        places.sort_unstable();
+        let ranks = ids.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank));
+        let mut places: Vec<(Rank, Ahead)> = ranks.map(|rank| (rank, self.jobs.ahead_of(rank, now))).collect();
+        places.sort_by_key(|(rank, ahead)| (ahead.tasks, *rank));
         let hosts = || self.hosts.table.values().filter(|host| counts(host));
         if places.is_empty() || hosts().next().is_none() {
             return Vec::new();
@@ -198,15 +199,14 @@ impl Scheduler {
             PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
         });
         let mut way = Way::default();
-        let mut wait_s = |place: &Rank| {
-            let ahead = self.jobs.ahead_of(*place, now);
+        let mut wait_s = |ahead: &Ahead| {
             line.wait_s(ahead.tasks).unwrap_or_else(|| {
                 let work_s =
                     if ahead.unknown > 0 { unknown_s.map(|task_s| ahead.work_s(task_s)) } else { [ahead.known_s; 3] };
-                self.worked_off_s(&ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
+                self.worked_off_s(ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
             })
         };
-        places.iter().filter_map(|place| Some((place.job, wait_s(place)?))).collect()
+        places.iter().filter_map(|(rank, ahead)| Some((rank.job, wait_s(ahead)?))).collect()
     }
 
     /// By when, in seconds from now, so many of the tasks ahead could be done, which are so much work at least, as is likely

@@ -170,7 +170,8 @@ impl Scheduler {
         let known = self.jobs.speculators.iter().filter(|(_, speculator)| speculator.decisions > 0);
         let drops =
             known.map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions))).collect();
-        Experience { drops, ..self.foresight.upto(up, self.now) }
+        let shares = self.jobs.lines.shares.averages();
+        Experience { drops, shares, ..self.foresight.upto(up, self.now) }
     }
 
     /// What is known of how good people's estimates are.

@@ -110,7 +110,7 @@ pub(crate) struct JobArgs {
     /// Cancel the rest once more tasks than this have failed
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_fails: Option<u64>,
-    /// Higher goes first [default: 0]
+    /// Order of your own jobs: higher goes first [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
     pub priority: Option<i32>,
     /// How tasks are placed; see `deskgrid policy list`

@@ -9,7 +9,7 @@ use common::JobId;
 /// How waiting jobs are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// Higher priority first, then earlier arrival.
+    /// Of one user's jobs higher priority first, then earlier arrival; between users by share, where they share (`crate::shares`).
     Fcfs,
     /// Jobs that were promised a deadline before all others, by arrival (Wozniak et al., section 4: FIFO); within them
     /// the tasks in the order of the calendar.
@@ -59,6 +59,8 @@ pub(crate) struct Rank {
     unpromised: bool,
     /// Whether nobody waits for the task that is next.
     disclosed: bool,
+    /// Whose job it is, where users share (`crate::shares`); 0 elsewhere, and of promised jobs.
+    user: u32,
     priority: Reverse<i32>,
     /// What goes before the time: the work left of the task that is next, or how likely it is not needed; 0 for most.
     key: u64,
@@ -78,6 +80,28 @@ impl Rank {
         self.disclosed
     }
 
+    /// Whose job it is, where users share.
+    pub(crate) fn user(self) -> u32 {
+        self.user
+    }
+
+    /// What users share is divided within: whether nothing was promised, whether it is only disclosed, and whose it is.
+    pub(crate) fn class(self) -> (bool, bool, u32) {
+        (self.unpromised, self.disclosed, self.user)
+    }
+
+    /// The least rank that a job of this class can have.
+    pub(crate) fn first_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
+        let priority = Reverse(i32::MAX);
+        Rank { unpromised, disclosed, user, priority, key: 0, arrival: 0, job: JobId(0) }
+    }
+
+    /// The greatest rank that a job of this class can have.
+    pub(crate) fn last_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
+        let (priority, key, arrival) = (Reverse(i32::MIN), u64::MAX, u64::MAX);
+        Rank { unpromised, disclosed, user, priority, key, arrival, job: JobId(u32::MAX) }
+    }
+
     /// The rank of a job whose next task is this one.
     pub(crate) fn next(self, disclosed: bool, key: u64, arrival: u64) -> Rank {
         Rank { disclosed, key, arrival, ..self }
@@ -85,10 +109,12 @@ impl Rank {
 }
 
 impl Ordering {
-    pub(crate) fn rank(self, priority: i32, arrival: u64, job: JobId, promised: bool) -> Rank {
+    /// The rank of a job; `user` is its user's number, where users share.
+    pub(crate) fn rank(self, user: u32, priority: i32, arrival: u64, job: JobId, promised: bool) -> Rank {
         let promised = promised && self == Ordering::Promised;
         let priority = Reverse(if promised { 0 } else { priority });
-        Rank { unpromised: !promised, disclosed: false, priority, key: 0, arrival, job }
+        let user = if promised { 0 } else { user };
+        Rank { unpromised: !promised, disclosed: false, user, priority, key: 0, arrival, job }
     }
 
     /// How requested and disclosed tasks are ranked, where they are told apart.
@@ -99,7 +125,7 @@ impl Ordering {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Ordering::Fcfs => {
-                "higher priority first, then earlier arrival; within a job requeued tasks first, then by index"
+                "of a user's jobs higher priority first, then earlier arrival; within a job requeued tasks first, then by index"
             }
             Ordering::Promised => {
                 "jobs with a promised deadline before all others, by arrival whatever their priority; within a job \

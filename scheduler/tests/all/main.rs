@@ -22,6 +22,7 @@ mod properties;
 mod quorum;
 mod reservation;
 mod retries;
+mod shares;
 mod speculation;
 mod starts;
 mod stuck;

@@ -642,7 +642,9 @@ impl Model {
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let stays = |id| !self.lent.contains(&id);
         let free = |id, host: &ModelHost| host.takes_work() && stays(id) && self.in_slots(id) < host.usable();
-        let idle = self.hosts.iter().find(|(id, host)| free(**id, host) && does(id));
+        // A user may have all that he may have.
+        let bounded = self.settings.sharing.as_ref().is_some_and(|sharing| sharing.most_running_each.is_some());
+        let idle = self.hosts.iter().find(|(id, host)| !bounded && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };

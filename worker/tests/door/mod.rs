@@ -164,7 +164,13 @@ pub(crate) async fn accept(
                         Ok(Open::Get { hash, offset }) => {
                             link::content::serve_get(&blobs, channel.tx, hash, offset).await.unwrap();
                         }
-                        Ok(Open::Put(blob)) => link::content::serve_put(&blobs, channel, blob).await.unwrap(),
+                        Ok(Open::Put(blob)) => {
+                            if !blobs.has(&blob) {
+                                let turn = blobs.turn(blob.hash, "worker").await;
+                                link::content::receive_put(&blobs, &mut channel, blob, &turn).await.unwrap();
+                            }
+                            link::content::answer_stored(channel).await.unwrap();
+                        }
                         other => panic!("{other:?}"),
                     }
                 });

@@ -5,4 +5,5 @@ mod bag;
 mod confine;
 mod content;
 mod means;
+mod shares;
 mod stuck;

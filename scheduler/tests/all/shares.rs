@@ -1,0 +1,159 @@
+//! How slots are divided among users.
+
+use std::collections::BTreeMap;
+
+use common::{HostId, JobId};
+use scheduler::{Settings, Sharing};
+
+use crate::world::{World, s, starts};
+
+fn sharing(change: impl FnOnce(&mut Sharing)) -> World {
+    let mut sharing = Sharing::default();
+    change(&mut sharing);
+    World::with(Settings { sharing: Some(sharing), ..Settings::default() })
+}
+
+/// How many tasks of each job run.
+fn running(w: &World) -> BTreeMap<JobId, usize> {
+    let mut counts = BTreeMap::new();
+    for host in w.scheduler.hosts() {
+        for attempt in w.books(host) {
+            *counts.entry(attempt.task.job).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Each host is done with its task in turn, a second apart, so many times.
+fn rounds(w: &mut World, hosts: u32, rounds: usize) {
+    for _ in 0..rounds {
+        for host in (1..=hosts).map(HostId) {
+            w.pass(s(1));
+            if let Some(attempt) = w.books(host).first().copied() {
+                w.succeeds(host, attempt);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
+    for policy in ["deskgrid", "FCFS", "PRI-CR", "EXCL-PRED-TO"] {
+        let mut w = sharing(|_| {});
+        for host in 1..=2 {
+            w.host(host).joins();
+        }
+        w.job(500).policy(policy).user("ann").submit();
+        rounds(&mut w, 2, 20);
+        let late = w.job(3).policy(policy).user("ben").submit();
+        w.pass(s(1));
+        let attempt = w.attempt_on(HostId(1));
+        let began = starts(&w.succeeds(HostId(1), attempt));
+        assert_eq!(began.iter().map(|(_, attempt, _)| attempt.task.job).collect::<Vec<_>>(), [late], "{policy}");
+    }
+}
+
+#[test]
+fn equal_users_have_equally_many_slots_in_the_long_run() {
+    let mut w = sharing(|sharing| sharing.half_life = s(20));
+    for host in 1..=6 {
+        w.host(host).joins();
+    }
+    let jobs: Vec<JobId> = ["ann", "ben", "cleo"].into_iter().map(|user| w.job(200).user(user).submit()).collect();
+    // Long enough for what the first one had at the beginning to be forgotten.
+    rounds(&mut w, 6, 40);
+    let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
+    for _ in 0..25 {
+        rounds(&mut w, 6, 1);
+        running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
+    }
+    for job in jobs {
+        assert!((40..=60).contains(&had[&job]), "{job} had {} of 150", had[&job]);
+    }
+}
+
+#[test]
+fn who_weighs_more_has_more() {
+    let mut w = sharing(|sharing| {
+        sharing.weights.insert("ann".to_owned(), 3.0);
+        sharing.half_life = s(20);
+    });
+    for host in 1..=8 {
+        w.host(host).joins();
+    }
+    let ann = w.job(600).user("ann").submit();
+    let ben = w.job(600).user("ben").submit();
+    rounds(&mut w, 8, 40);
+    let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
+    for _ in 0..20 {
+        rounds(&mut w, 8, 1);
+        running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
+    }
+    let ratio = had[&ann] as f64 / had[&ben] as f64;
+    assert!((2.6..=3.4).contains(&ratio), "{had:?}");
+}
+
+#[test]
+fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
+    let mut w = sharing(|_| {});
+    w.host(1).joins();
+    w.job(300).user("ann").submit();
+    rounds(&mut w, 1, 10);
+    let urgent = w.job(10).user("ann").priority(i32::MAX).submit();
+    let other = w.job(1).user("ben").submit();
+    let attempt = w.attempt_on(HostId(1));
+    w.succeeds(HostId(1), attempt);
+    assert_eq!(w.attempt_on(HostId(1)).task.job, other, "ben had nothing so far");
+    let attempt = w.attempt_on(HostId(1));
+    w.succeeds(HostId(1), attempt);
+    assert_eq!(w.attempt_on(HostId(1)).task.job, urgent, "of ann's jobs the one of higher priority");
+}
+
+#[test]
+fn a_bound_holds_and_is_told() {
+    let mut w = sharing(|sharing| sharing.most_running_each = Some(2));
+    w.host(1).slots(5).joins();
+    let ann = w.job(10).user("ann").submit();
+    assert_eq!(running(&w)[&ann], 2);
+    let told = w.scheduler.explain(ann).expect("a job");
+    assert!(told.tasks[0].0.contains("the admin lets you run 2 at a time"), "{told:?}");
+    let ben = w.job(10).user("ben").submit();
+    assert_eq!(running(&w)[&ben], 2);
+    rounds(&mut w, 1, 4);
+    assert!(running(&w).values().all(|count| *count <= 2));
+}
+
+#[test]
+fn slots_that_become_free_at_once_are_divided() {
+    let mut w = sharing(|_| {});
+    let ann = w.job(100).user("ann").submit();
+    let ben = w.job(100).user("ben").submit();
+    w.host(1).slots(8).joins();
+    assert_eq!((running(&w)[&ann], running(&w)[&ben]), (4, 4));
+}
+
+#[test]
+fn what_users_had_lately_outlives_a_restart() {
+    let mut w = sharing(|_| {});
+    w.host(1).joins();
+    w.job(300).user("ann").submit();
+    rounds(&mut w, 1, 100);
+    let learned = w.scheduler.experience();
+    let mut again = sharing(|_| {});
+    again.send(scheduler::Event::Learned(Box::new(learned)));
+    again.job(10).user("ann").submit();
+    let ben = again.job(10).user("ben").submit();
+    again.host(1).joins();
+    assert_eq!(again.attempt_on(HostId(1)).task.job, ben);
+}
+
+#[test]
+fn a_job_is_told_that_others_had_fewer_slots() {
+    let mut w = sharing(|_| {});
+    w.host(1).joins();
+    let ann = w.job(300).user("ann").submit();
+    rounds(&mut w, 1, 60);
+    w.job(10).user("ben").submit();
+    let told = w.scheduler.explain(ann).expect("a job");
+    assert!(told.tasks[0].0.starts_with("another user's job goes first"), "{told:?}");
+}
