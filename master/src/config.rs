@@ -41,6 +41,8 @@ pub struct Config {
     /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing is said, what the policy
     /// of each job says.
     pub policing: Option<Policing>,
+    /// Whether hosts on which tasks fail that succeed elsewhere get fewer of them, or none for a while.
+    pub benching: bool,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
     /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
@@ -169,6 +171,7 @@ impl Default for Config {
             prefetch: Interval(Duration::from_millis(100)),
             frozen_per_slot: 1,
             policing: None,
+            benching: true,
             content_grace: seconds(60 * 60),
             job_days: 0,
             availability_days: 90,

@@ -222,6 +222,7 @@ impl Scheduler {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         host.takes_work()
             && job.rules.needs.missing(host.offers).is_none()
+            && job.bar(host.id).is_none()
             && job.policy.placement.objection(&scene, &job.plan, host).is_none()
     }
 

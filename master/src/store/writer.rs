@@ -334,6 +334,15 @@ impl Writer {
         .map(drop)
     }
 
+    /// The end of an attempt does not count against its task.
+    pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET charged = 0 WHERE job = ? AND task = ? AND number = ?",
+            params![id.task.job.0, id.task.index, id.number],
+        )
+        .map(drop)
+    }
+
     /// Keeps what a completed attempt did and left.
     pub(crate) fn attempt_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
         self.attempt_left(completion, ended)?;
