@@ -3,6 +3,7 @@
 
 mod confine;
 mod content;
+mod fleet;
 mod means;
 mod shares;
 mod stuck;
