@@ -292,7 +292,8 @@ impl Core {
             self.write_experience_if_due()?;
             self.finish_group()?;
         }
-        Ok(())
+        // From now on a plain copy of the store's file is whole.
+        self.store.empty_log()
     }
 
     /// Ends the core when what has come before this is durable. What comes later is not heard.

@@ -4,6 +4,7 @@
 mod bag;
 mod confine;
 mod content;
+mod fleet;
 mod means;
 mod shares;
 mod stuck;
