@@ -29,6 +29,9 @@ use crate::run::State;
 use crate::store::{Peer, Standing};
 use live::Beyond;
 
+/// How often, and how far apart, it is looked whether one of an identity's connections is idle, before another is refused.
+const LOOKS_FOR_IDLE: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a handshake may take.
@@ -140,7 +143,7 @@ async fn serve_connection(
         Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
         _ => (state.config.limits.connections_per_user as usize, Beyond::OldestIdleGoes),
     };
-    if !present.admit(most, beyond) {
+    if !let_stay(&present, most, beyond).await {
         let why = format!("this identity has {most} connections already");
         return refuse(&peer.name, NOT_NOW, &why);
     }
@@ -167,6 +170,18 @@ async fn serve_connection(
         served = served => served,
         () = expiry(state, id, until_s) => refuse(&id.to_string(), NOT_LET_IN, "its certificate has expired"),
     }
+}
+
+/// Whether the connection may stay beside the others of its identity. An answer that is on its way is over within moments, so
+/// where all others are busy it is looked at again for a second.
+async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool {
+    for _ in 0..LOOKS_FOR_IDLE {
+        if present.admit(most, beyond) {
+            return true;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    present.admit(most, beyond)
 }
 
 /// Somebody who is not let in.
