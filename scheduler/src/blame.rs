@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::attempt::Outcome;
-use common::{AttemptId, HostId, JobId, Span};
+use common::{AttemptId, HostId, JobId, Span, Time};
 
 use crate::effect::{Effect, StartReason};
 use crate::host::{Host, Hosts, Liveness, Presence};
@@ -25,6 +25,9 @@ const PAUSE: Span = Span::from_secs(60);
 /// The same of a host without room on its disk.
 const NO_ROOM_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
+/// A task is kept from the hosts on which it failed for so long at most: those that are left may be ones that its policy
+/// never takes, or be busy for days.
+const PATIENCE: Span = Span::from_secs(600);
 /// So many of the waiting tasks of a job are looked at for one that may go to a host.
 const LOOKED_AT: usize = 64;
 
@@ -34,6 +37,8 @@ pub(crate) struct Blame {
     hosts: BTreeMap<HostId, Tally>,
     failed: u64,
     succeeded: u64,
+    /// When nothing that failed up to now is kept from its host any more.
+    patience_ends: Option<Time>,
     /// Hosts that have failed so often in a row that each success elsewhere may tell against them.
     suspects: BTreeSet<HostId>,
 }
@@ -93,6 +98,21 @@ impl Blame {
         }
     }
 
+    /// A task failed on a host: it is kept from there for a while.
+    pub(crate) fn keep_away(&mut self, now: Time) {
+        self.patience_ends = Some(now + PATIENCE);
+    }
+
+    /// When the job is to be looked at for that though nothing happens.
+    pub(crate) fn alarm(&self) -> Option<Time> {
+        self.patience_ends
+    }
+
+    /// The time of an alarm has come; whether it was this one.
+    pub(crate) fn on_alarm(&mut self, now: Time) -> bool {
+        self.patience_ends.take_if(|ends| *ends <= now).is_some()
+    }
+
     /// Forgets what happened on a host.
     fn pardon(&mut self, host: HostId) {
         let tally = self.hosts.remove(&host).unwrap_or_default();
@@ -133,7 +153,9 @@ impl Job {
     /// counts while it takes work, busy or not; of a task that could not even be started here, also while its owner
     /// is there or it is silent.
     pub(crate) fn shuns(&self, index: u32, host: HostId, hosts: &Hosts) -> bool {
-        let Some(record) = self.records.get(&index) else { return false };
+        let Some(record) = self.records.get(&index).filter(|_| self.blame.patience_ends.is_some()) else {
+            return false;
+        };
         let Some((_, unstarted)) = record.failed_on.iter().find(|(on, _)| *on == host) else { return false };
         self.another(record, hosts, *unstarted)
     }

@@ -259,7 +259,7 @@ impl<'a> Starter<'a> {
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
                 let host = match &mut order {
-                    Some(order) => order.next(),
+                    Some(order) => order.find(|host| job.has_work_for(*host, self.hosts)),
                     None => placement.propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
                 };
                 let Some(host) = host else { return };

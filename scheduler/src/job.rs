@@ -568,12 +568,15 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).min()
+        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).chain(self.blame.alarm()).min()
     }
 
     /// The time of its alarm has come.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
+        if self.blame.on_alarm(now) {
+            self.plan.declined = None;
+        }
         self.plan.overdue = self.plan.overdue.filter(|at| *at > now);
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now
