@@ -186,6 +186,11 @@ impl From<master::MasterError> for Failure {
         let hint = match error {
             master::MasterError::Link(error) => return error.into(),
             master::MasterError::Config(_) => return Failure::usage(error.to_string(), "see configs/master.toml"),
+            master::MasterError::Lost(ref lost) => lost.hint(),
+            master::MasterError::Clock { .. } => {
+                "set the clock (on most systems: timedatectl set-ntp true). If it is right now and was wrong then: \
+                 deskgrid master start --accept-clock"
+            }
             master::MasterError::Running { .. } => "stop the other one, or give this one another --dir",
             _ => "the log above says more",
         };
@@ -198,11 +203,6 @@ impl From<worker::WorkerError> for Failure {
         use worker::WorkerError;
         let hint = match error {
             WorkerError::Content(error) => return error.into(),
-            WorkerError::NotLetIn(error) => {
-                let Failure { exit, code, what, because, hint } = error.into();
-                let cause = because.map_or(what.clone(), |because| format!("{what}: {because}"));
-                return Failure::new(exit, code, "the master does not let this worker in", hint).because(cause);
-            }
             WorkerError::Config { .. } => {
                 return Failure::usage(error.to_string(), "see configs/worker.toml").caused(&error);
             }

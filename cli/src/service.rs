@@ -225,8 +225,8 @@ const SERVICE: &str = "\
 Slice=deskgrid.slice
 Restart=always
 RestartSec=5
-# Starting again does not help against a wrong command line or a refused identity.
-RestartPreventExitStatus=2 6
+# Starting again does not help against a wrong command line. It does against a refusal: that may pass.
+RestartPreventExitStatus=2
 # The worker ends its tasks itself; what were left of them is killed.
 KillMode=mixed
 TimeoutStopSec=30

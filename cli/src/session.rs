@@ -9,6 +9,7 @@ use common::view::{
 };
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
+use link::error::ONLY_A_RENEWAL;
 use link::{Client, Connection, Identity, LinkError, Purpose};
 
 use crate::args::value::OneJob;
@@ -67,7 +68,13 @@ impl Session {
     /// If there is none, or the master is out of reach or does not accept it.
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
         let identity = link::renewal::fresh(&state.client(), Purpose::Client).await?;
-        let client = connect(&identity).await?;
+        let client = match connect(&identity).await {
+            // By the master's clock, and not by ours.
+            Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
+                connect(&link::renewal::refresh(&state.client(), Purpose::Client).await?).await?
+            }
+            connected => connected?,
+        };
         Ok(Self { client, master: identity.link.master })
     }
 

@@ -74,6 +74,8 @@ pub enum Outcome {
     OverLimit(String),
     /// It ended, and what it left was damaged on its host before the master had it; says what. No failure of its task.
     ResultLost(String),
+    /// The host has no room for it on its disk, which is no fault of the task; says what was tried.
+    NoRoom(String),
 }
 
 impl Outcome {
@@ -104,6 +106,7 @@ impl fmt::Display for Outcome {
             }
             Outcome::BadOutput(what) => write!(f, "an output was not collected: {what}"),
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
+            Outcome::NoRoom(what) => write!(f, "its host has no room: {what}"),
             Outcome::Stopped => write!(f, "stopped by the master"),
             Outcome::OverLimit(what) => write!(f, "ended at a limit of its host: {what}"),
             Outcome::ResultLost(what) => write!(f, "ended, and its result was lost on its host: {what}"),

@@ -136,6 +136,8 @@ states! {
         Lost = "lost",
         /// Gets no new work.
         Draining = "draining",
+        /// Tasks failed there that succeeded elsewhere, or it has no room: it gets one at a time, after pauses.
+        Benched = "benched",
     }
 }
 

@@ -90,6 +90,36 @@ pub struct Probe {
     pub took: Duration,
 }
 
+/// A clock that is off by more is worth a word, in seconds.
+const OFF_S: f64 = 60.0;
+
+impl Probe {
+    /// By how many seconds this machine's clock, which read `now` when the answer had come, is ahead of the master's. That is
+    /// taken to have been read in the middle of the answer.
+    pub fn off_s(&self, now: Time) -> f64 {
+        now.secs() - self.took.as_secs_f64() / 2.0 - self.now.secs()
+    }
+
+    /// Says how far this machine's clock and the master's are apart, where that is more than a minute.
+    pub fn clocks(&self, now: Time) -> Option<String> {
+        let off_s = self.off_s(now);
+        let way = if off_s < 0.0 { "behind" } else { "ahead of" };
+        (off_s.abs() > OFF_S).then(|| format!("this machine's clock is {} {way} the master's", coarse(off_s.abs())))
+    }
+}
+
+/// A span in the words of one unit, for people.
+pub fn coarse(seconds: f64) -> String {
+    let (unit, of) = match seconds {
+        s if s >= 2.0 * 365.0 * 86_400.0 => ("years", 365.0 * 86_400.0),
+        s if s >= 2.0 * 86_400.0 => ("days", 86_400.0),
+        s if s >= 2.0 * 3_600.0 => ("hours", 3_600.0),
+        s if s >= 120.0 => ("minutes", 60.0),
+        _ => ("seconds", 1.0),
+    };
+    format!("{:.0} {unit}", seconds / of)
+}
+
 /// Asks the master of `identity` by one way who it is, without using the identity: changes nothing there, and is answered
 /// also where the identity would not be.
 ///
@@ -146,5 +176,23 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
         EnrolReply::Here { versions, now } => Ok(Probe { versions, now, took }),
         EnrolReply::Refused(refusal) => Err(refusal.into()),
         EnrolReply::Enrolled { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_are_apart_are_told_in_words_and_others_are_not_mentioned() {
+        let at = |s: f64| Time((s * 1e6) as u64);
+        let master = 1e9;
+        let probe = Probe { versions: Versions::ours(), now: at(master), took: Duration::from_secs(2) };
+        let told = |off_s: f64| probe.clocks(at(master + 1.0 + off_s));
+        assert_eq!(told(59.0), None);
+        assert_eq!(told(-3.0 * 86_400.0).as_deref(), Some("this machine's clock is 3 days behind the master's"));
+        assert_eq!(told(7_200.0).as_deref(), Some("this machine's clock is 2 hours ahead of the master's"));
+        assert_eq!(told(3_650.0 * 86_400.0).as_deref(), Some("this machine's clock is 10 years ahead of the master's"));
+        assert_eq!(told(90.0).as_deref(), Some("this machine's clock is 90 seconds ahead of the master's"));
     }
 }

@@ -10,6 +10,9 @@ use common::wire::{Refusal, RefusalCode};
 /// may try again.
 pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
+/// What the master says to somebody whose certificate has expired by its clock, and may be renewed.
+pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
+
 /// A connection, a stream or a file did not do what was needed.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {

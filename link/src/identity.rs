@@ -152,6 +152,16 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
     Ok((uri.ok_or_else(|| bad("the certificate names nobody"))?.parse()?, key_hash_of(&certificate)))
 }
 
+/// The common name of a certificate's subject, if it has one.
+///
+/// # Errors
+/// If it is no certificate.
+pub fn common_name(der: &[u8]) -> Result<Option<String>, LinkError> {
+    let parsed = X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    let name = parsed.1.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    Ok(name.map(str::to_owned))
+}
+
 /// From when until when a certificate holds, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
@@ -167,8 +177,13 @@ pub const EARLIER_S: i64 = 48 * 3_600;
 impl Validity {
     /// Whether a third of the life, or less, is left at this time.
     pub fn is_due(self, now_s: i64) -> bool {
+        now_s >= self.due_s()
+    }
+
+    /// From when on a third of the life, or less, is left.
+    pub fn due_s(self) -> i64 {
         let life_s = self.until_s.saturating_sub(self.from_s).saturating_sub(EARLIER_S);
-        self.until_s.saturating_sub(now_s) <= life_s / 3
+        self.until_s.saturating_sub(life_s / 3)
     }
 
     /// That of a certificate (DER).

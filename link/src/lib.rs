@@ -25,7 +25,7 @@ pub use client::{Client, Replies};
 pub use content::{BlobStore, Contents};
 pub use crowd::{Crowd, Place, place_of};
 pub use endpoint::{Connection, Purpose, Way, connect};
-pub use enrol::{Asker, Probe, enrol, enrol_as, probe};
+pub use enrol::{Asker, Probe, coarse, enrol, enrol_as, probe};
 pub use error::LinkError;
 pub use identity::{Identity, PeerName, Validity};
 pub use tunnel::{Cut, TunnelDoor, TunnelLimits};

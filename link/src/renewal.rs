@@ -69,6 +69,23 @@ pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> 
     if !validity.is_due(now_s()) {
         return Ok(identity);
     }
+    renewed(dir, purpose, identity, validity).await
+}
+
+/// Renews the identity in `dir` whatever this machine's clock says, since the master's may say something else; gives the one
+/// that is to be used, as [`fresh`] does.
+///
+/// # Errors
+/// As for [`fresh`].
+pub async fn refresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> {
+    let _turn = turn(dir.to_owned()).await?;
+    let identity = Identity::load(dir)?;
+    let validity = Validity::of(&identity.certificate)?;
+    renewed(dir, purpose, identity, validity).await
+}
+
+/// Renews an identity over a connection of its own, and puts it into the place of the old one.
+async fn renewed(dir: &Path, purpose: Purpose, identity: Identity, validity: Validity) -> Result<Identity, LinkError> {
     let renewed = async {
         let connection = connect(&identity, purpose).await?;
         let renewed = renew(&connection, &identity).await;
@@ -81,7 +98,9 @@ pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> 
             tracing::info!(name = renewed.link.name, "the certificate was renewed");
             Ok(renewed)
         }
-        Err(error) if validity.until_s < now_s() => Err(error),
+        // A master that only wants to be asked less often takes the old one, where it is not expired by the master's clock.
+        Err(error) if validity.until_s < now_s() && !error.passing() => Err(error),
+        Err(error @ (LinkError::Unreachable { .. } | LinkError::Closed(_))) if validity.until_s < now_s() => Err(error),
         Err(error) => {
             tracing::warn!(%error, "the certificate could not be renewed yet");
             Ok(identity)
@@ -111,6 +130,30 @@ async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
     });
     locked.await.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(LinkError::file("cannot lock", shown))
 }
+
+/// How long to wait until a certificate is renewed, or until it is looked at again whether it is time to: the master renews a
+/// certificate once a third of its life is left, however short that is.
+pub fn until_due(validity: Validity, now_s: i64) -> std::time::Duration {
+    let left_s = validity.due_s().saturating_sub(now_s);
+    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+}
+
+/// How long to wait before a renewal that did not come about is tried again: several times before the certificate expires.
+pub fn until_retry(validity: Validity, now_s: i64) -> std::time::Duration {
+    let left_s = validity.until_s.saturating_sub(now_s) / 8;
+    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_RETRY)
+}
+
+/// How long a new certificate needs no other, by its own life and not by a clock: one that is far ahead finds each of them due.
+pub fn until_next(validity: Validity) -> std::time::Duration {
+    let fresh_s = validity.due_s().saturating_sub(validity.from_s).saturating_sub(crate::identity::EARLIER_S);
+    std::time::Duration::from_secs(u64::try_from(fresh_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+}
+
+const SHORTEST_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+/// Clocks are set meanwhile.
+const LONGEST_LOOK: std::time::Duration = std::time::Duration::from_secs(3_600);
+const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Where a new identity lies whole before it takes the place of the old one.
 const NEXT: &str = "next";
@@ -206,5 +249,22 @@ mod tests {
         let day = 86_400;
         let validity = Validity { from_s: 0, until_s: 32 * day };
         assert!(!validity.is_due(22 * day - 1) && validity.is_due(22 * day) && validity.is_due(40 * day));
+    }
+
+    #[test]
+    fn a_renewal_is_scheduled_from_the_certificates_life_and_not_from_the_hour() {
+        let issued_s = 1_000_000;
+        for life_s in [600, 3_600, 30 * 86_400] {
+            let validity = Validity { from_s: issued_s - crate::identity::EARLIER_S, until_s: issued_s + life_s };
+            let (mut now_s, mut looks) = (issued_s, 0);
+            while !validity.is_due(now_s) {
+                now_s += until_due(validity, now_s).as_secs() as i64;
+                looks += 1;
+            }
+            assert!(now_s < validity.until_s, "{life_s}: renewed {} s too late", now_s - validity.until_s);
+            assert!(looks <= life_s / 3_600 + 2, "{life_s}: {looks} looks");
+            let tries = (validity.until_s - now_s) / until_retry(validity, now_s).as_secs() as i64;
+            assert!(tries >= 8, "{life_s}: only {tries} tries");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! TLS settings of each kind of end: version 1.3 only, the grid's own CA and no other, no tickets, no early data.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,8 +87,14 @@ fn finish_client(mut config: ClientConfig, alpn: &[u8]) -> ClientConfig {
     config
 }
 
-/// Whether a certificate that expired at the first time (in seconds since 1970) is let through at the second.
-pub type Tolerance = dyn Fn(i64, i64) -> bool + Send + Sync;
+/// The time nearest to `now` at which a certificate holds. Chains are verified as of then: clocks of office PCs, and now and
+/// then a master's, are wrong by days or years, and who is let in is decided by a table, not by a clock.
+fn within_life(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<UnixTime> {
+    let Validity { from_s, until_s } = Validity::of(certificate).ok()?;
+    let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let then_s = u64::try_from(now_s.min(until_s).max(from_s)).ok()?;
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(then_s)))
+}
 
 /// The master's certificate under one CA, with its key.
 #[derive(Debug)]
@@ -104,16 +109,12 @@ pub struct ServerChain {
 
 /// Settings of the master. The client's certificate is optional in TLS, because a joiner has none; the master asks for
 /// one as soon as it knows that the connection is not for enrolment. `chains` has one for each CA that is trusted, the
-/// oldest last. A peer's certificate that has expired is let through where `tolerates` says so: what its holder may then
-/// do is the caller's affair.
+/// oldest last. A peer's certificate that has expired, or does not hold yet, is let through: what its holder may do is the
+/// caller's affair.
 ///
 /// # Errors
 /// If certificate and key do not fit, or there is no chain.
-pub fn server_config(
-    chains: Vec<ServerChain>,
-    alpns: &[&[u8]],
-    tolerates: Arc<Tolerance>,
-) -> Result<ServerConfig, LinkError> {
+pub fn server_config(chains: Vec<ServerChain>, alpns: &[&[u8]]) -> Result<ServerConfig, LinkError> {
     let provider = provider();
     let cas = roots(chains.iter().map(|chain| &chain.ca))?;
     let clients = WebPkiClientVerifier::builder_with_provider(cas, provider.clone())
@@ -123,7 +124,7 @@ pub fn server_config(
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
-        .with_client_cert_verifier(Arc::new(Tolerant { inner: clients, tolerates }))
+        .with_client_cert_verifier(Arc::new(AnyTime(clients)))
         .with_cert_resolver(Arc::new(ByCa::new(chains, &provider)?));
     config.alpn_protocols = alpns.iter().map(|alpn| alpn.to_vec()).collect();
     config.send_tls13_tickets = 0;
@@ -160,25 +161,17 @@ impl ResolvesServerCert for ByCa {
     }
 }
 
-/// Lets some expired certificates through, looked at as of their last second.
-struct Tolerant {
-    inner: Arc<dyn ClientCertVerifier>,
-    tolerates: Arc<Tolerance>,
-}
+/// Looks at a peer's certificate as of a time at which it holds.
+#[derive(Debug)]
+struct AnyTime(Arc<dyn ClientCertVerifier>);
 
-impl fmt::Debug for Tolerant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tolerant").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
-
-impl ClientCertVerifier for Tolerant {
+impl ClientCertVerifier for AnyTime {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.inner.root_hint_subjects()
+        self.0.root_hint_subjects()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.inner.client_auth_mandatory()
+        self.0.client_auth_mandatory()
     }
 
     fn verify_client_cert(
@@ -187,21 +180,7 @@ impl ClientCertVerifier for Tolerant {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let verdict = self.inner.verify_client_cert(end_entity, intermediates, now);
-        let Err(rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. })) =
-            &verdict
-        else {
-            return verdict;
-        };
-        let Ok(until_s) = Validity::of(end_entity).map(|validity| validity.until_s) else { return verdict };
-        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        match u64::try_from(until_s) {
-            Ok(last_s) if (self.tolerates)(until_s, now_s) => {
-                let then = UnixTime::since_unix_epoch(Duration::from_secs(last_s));
-                self.inner.verify_client_cert(end_entity, intermediates, then)
-            }
-            _ => verdict,
-        }
+        self.0.verify_client_cert(end_entity, intermediates, within_life(end_entity, now).unwrap_or(now))
     }
 
     fn verify_tls12_signature(
@@ -210,7 +189,7 @@ impl ClientCertVerifier for Tolerant {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, certificate, signed)
+        self.0.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -219,16 +198,17 @@ impl ClientCertVerifier for Tolerant {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, certificate, signed)
+        self.0.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
+        self.0.supported_verify_schemes()
     }
 }
 
 /// Accepts a master whose own certificate was issued by the CA with the known key hash: the one that is known, or else the
-/// one in the master's chain. The name that the connection asked for plays no part.
+/// one in the master's chain. The name that the connection asked for plays no part, and neither does this machine's clock:
+/// the key of that certificate is made anew at each start of the master and is in no file.
 #[derive(Debug)]
 struct PinnedCa {
     ca_key_hash: [u8; 32],
@@ -253,7 +233,8 @@ impl ServerCertVerifier for PinnedCa {
             WebPkiServerVerifier::builder_with_provider(roots([&ca]).map_err(|_| wrong())?, self.provider.clone())
                 .build()
                 .map_err(|_| wrong())?;
-        verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, now)
+        let then = within_life(end_entity, now).unwrap_or(now);
+        verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, then)
     }
 
     fn verify_tls12_signature(

@@ -21,6 +21,8 @@ use crate::MasterError;
 
 /// The master's own is made anew at each start.
 const MASTER_LIFE: Duration = Duration::days(3 * 365);
+/// What stands before the number of the grid in the name of its CA.
+const CA_NAME: &str = "deskgrid ";
 const CA_LIFE: Duration = Duration::days(20 * 365);
 /// Certificates hold from this long before they are issued on: clocks of office PCs differ.
 const EARLIER: Duration = Duration::seconds(EARLIER_S);
@@ -72,7 +74,7 @@ impl Ca {
 
     fn make(key_path: &Path, certificate_path: &Path, grid: Uuid) -> Result<(), MasterError> {
         let key = KeyPair::generate().map_err(failed)?;
-        let mut ca = params(&format!("deskgrid {grid}"), CA_LIFE);
+        let mut ca = params(&format!("{CA_NAME}{grid}"), CA_LIFE);
         ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = ca.self_signed(&key).map_err(failed)?;
@@ -255,6 +257,17 @@ impl Previous {
 pub(crate) fn exists(dir: &Path) -> Result<bool, MasterError> {
     let (_, certificate) = generation_files(dir, Generations::read(dir)?.current);
     Ok(certificate.exists())
+}
+
+/// The grid that the CA in `dir` was made for; none where there is no CA, or its certificate does not say.
+pub(crate) fn grid_of(dir: &Path) -> Result<Option<Uuid>, MasterError> {
+    let (_, certificate) = generation_files(dir, Generations::read(dir)?.current);
+    let bytes = match std::fs::read(&certificate) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LinkError::file("cannot read", certificate)(error).into()),
+    };
+    Ok(link::identity::common_name(&bytes)?.and_then(|name| name.strip_prefix(CA_NAME)?.parse().ok()))
 }
 
 /// Whether the CAs in `dir` can be used: the present one, and the one before it while that is kept. Changes nothing.

@@ -1,4 +1,5 @@
-//! Who may come in with a certificate that expired while the master was away: nobody could have renewed it then.
+//! Which users may renew a certificate that expired while the master was away: nobody could have renewed it then. Hosts may
+//! renew theirs in any case.
 
 use common::{Span, Time};
 
@@ -32,7 +33,8 @@ impl Away {
         let at = |s: i64| Time(u64::try_from(s).unwrap_or(0).saturating_mul(1_000_000));
         let (until, now) = (at(until_s), at(now_s));
         let expired_while_away = self.since.is_some_and(|since| until + COARSE >= since) && until <= self.back;
-        expired_while_away && now <= self.back + self.grace
+        // Certificates know no parts of a second.
+        expired_while_away && self.grace > Span::ZERO && now <= self.back + self.grace
     }
 }
 

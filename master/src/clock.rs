@@ -1,5 +1,7 @@
 //! The master's only clock: it counts suspension, never steps, and reads like the wall clock at the process's start.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use common::Time;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,7 +20,9 @@ fn micros(clock: ClockId) -> u64 {
 impl Clock {
     /// Looks at the wall clock, for the only time.
     pub(crate) fn start() -> Self {
-        Self { boot_at: micros(ClockId::Realtime).saturating_sub(micros(ClockId::Boottime)) }
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        Self { boot_at: wall.saturating_sub(micros(ClockId::Boottime)) }
     }
 
     /// Now.

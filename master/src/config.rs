@@ -41,6 +41,8 @@ pub struct Config {
     /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing is said, what the policy
     /// of each job says.
     pub policing: Option<Policing>,
+    /// Whether hosts on which tasks fail that succeed elsewhere get fewer of them, or none for a while.
+    pub benching: bool,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
     /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
@@ -61,6 +63,9 @@ pub struct Config {
     pub reserve_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
+    /// What this one start takes as it is, since an admin says so on the command line.
+    #[serde(skip)]
+    pub accept: Accept,
 }
 
 /// How slots are divided among users: the user who had the fewest lately goes first.
@@ -109,6 +114,18 @@ impl Sharing {
         }
     }
 }
+
+/// What a start would refuse to go on with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Accept {
+    /// A store that is not as the master left it.
+    pub store: bool,
+    /// A clock that lies before the time at which the master was up last.
+    pub clock: bool,
+}
+
+/// The shortest life of certificates, in seconds: each is renewed several times within it, even where the first tries fail.
+const LEAST_LIFE_S: u64 = 600;
 
 /// A duration in a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,6 +186,7 @@ impl Default for Config {
             prefetch: Interval(Duration::from_millis(100)),
             frozen_per_slot: 1,
             policing: None,
+            benching: true,
             content_grace: seconds(60 * 60),
             job_days: 0,
             availability_days: 90,
@@ -179,6 +197,7 @@ impl Default for Config {
             limits: Limits::default(),
             reserve_bytes: 64 << 20,
             record: None,
+            accept: Accept::default(),
         }
     }
 }
@@ -196,6 +215,12 @@ impl Config {
             return Err(MasterError::Config(why.to_owned()));
         }
         config.sharing.check()?;
+        if config.certificate_life.0 < Duration::from_secs(LEAST_LIFE_S) {
+            let (said, least) = (config.certificate_life.0, Duration::from_secs(LEAST_LIFE_S));
+            let (said, least) = (humantime::format_duration(said), humantime::format_duration(least));
+            let why = format!("certificate_life is {said}, and the least is {least}: workers could not renew in time");
+            return Err(MasterError::Config(why));
+        }
         Ok(config)
     }
 

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::core::{Answer, Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::Laws;
 pub use crate::store::Logs;
-use crate::store::{Reader, Redeemed, Standing, StoreError, Writer};
+use crate::store::{AttemptResult, Reader, Redeemed, Standing, StoreError, Writer};
 use crate::{Config, MasterError};
 
 /// When a certificate expires in a world without certificates.
@@ -367,11 +367,14 @@ impl Engine {
         let mut results = Vec::new();
         self.reader.attempts(job, (0, u32::MAX), |row| {
             if row.view.state == AttemptState::Finished {
-                let result = row.result.unwrap_or_default();
-                let (attempt, stdout, files) = (row.view.attempt, result.stdout, result.files);
-                results.push(ResultRecord { attempt, host: row.host, stdout, files });
+                results.push((row.view.attempt, row.host, row.result));
             }
         })?;
+        let record = |(attempt, host, result): (AttemptId, HostId, Result<Option<_>, StoreError>)| {
+            let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
+            Ok::<_, StoreError>(ResultRecord { attempt, host, stdout, files })
+        };
+        let results = results.into_iter().map(record).collect::<Result<_, _>>()?;
         let progress = restored.progress;
         Ok(Some(JobRecord {
             state: restored.view.state,

@@ -20,12 +20,14 @@ mod sessions;
 mod store;
 mod sweep;
 mod uploads;
+mod whole;
 
-pub use config::{Config, Interval};
+pub use config::{Accept, Config, Interval};
 pub use laws::Laws;
 pub use limits::Limits;
 pub use run::{rotate_ca, run};
 pub use store::StoreError;
+pub use whole::Lost;
 
 use std::path::PathBuf;
 
@@ -50,6 +52,19 @@ pub enum MasterError {
     /// The certificate authority.
     #[error("the certificate authority failed: {0}")]
     Authority(String),
+    /// The store is not the one that the master left.
+    #[error("{0}. Nothing was changed")]
+    Lost(Lost),
+    /// The clock lies before what has happened already.
+    #[error("this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind")]
+    Clock {
+        /// What the clock reads.
+        now: String,
+        /// When the master was up last.
+        up: String,
+        /// The difference.
+        behind: String,
+    },
     /// The thread that owns the scheduler ended.
     #[error("the master's core stopped: {0}")]
     Core(String),

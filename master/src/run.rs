@@ -23,7 +23,7 @@ use crate::sessions::Entrance;
 use crate::sessions::live::Live;
 use crate::store::{Reader, Standing, Writer};
 use crate::uploads::Uploads;
-use crate::{Config, MasterError, compare, http, sessions, sweep};
+use crate::{Config, MasterError, compare, http, sessions, sweep, whole};
 
 /// How long the word that the master goes may take to leave this machine.
 const GOODBYE: Duration = Duration::from_millis(500);
@@ -48,6 +48,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     pub(crate) uploads: Uploads,
     pub(crate) live: Live,
+    pub(crate) away: Away,
 }
 
 impl State {
@@ -74,14 +75,11 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let clock = Clock::start();
     let files = Files::raise();
     let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
-    let mut store = Writer::open(&home)?;
-    let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
-    let seed: [u8; 32] = store.meta("quic seed", rand::random)?;
+    let mut store = whole::open(&home, clock, config.accept)?;
+    let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
-    let alpns = Purpose::ALL.map(Purpose::alpn);
-    let tolerates = Arc::new(move |until_s, now_s| away.excuses(until_s, now_s));
-    let tls = tls::server_config(authority.server()?, &alpns, tolerates)?;
+    let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
     let endpoint = endpoint::listen(config.listen, tls.clone(), seed)?;
     let listener = match config.http {
         Some(address) => Some(http::bind(address).await?),
@@ -114,17 +112,12 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         counters,
         uploads: Uploads::default(),
         live,
+        away,
     };
     let state = Arc::new(state);
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
-    let mut tasks = JoinSet::new();
-    for entrance in &entrances {
-        tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
-        if let Some(tunnels) = &entrance.tunnels {
-            tasks.spawn(sessions::note_cuts(state.clone(), tunnels.clone()));
-        }
-    }
+    let mut tasks = receive(&state, &entrances);
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
     tasks.spawn(take_back(state.clone()));
@@ -137,10 +130,35 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     tokio::select! {
         () = &mut shutdown => {
             end(&state, &entrances, tasks).await;
-            core_result(core_end.await)
+            core_result(core_end.await)?;
         }
-        ended = &mut core_end => core_result(ended),
+        ended = &mut core_end => return core_result(ended),
     }
+    drop(state);
+    whole::note_end(&home, grid);
+    Ok(())
+}
+
+/// Lets in who comes, by every entrance.
+fn receive(state: &Arc<State>, entrances: &[Entrance]) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for entrance in entrances {
+        tasks.spawn(sessions::serve(state.clone(), entrance.clone()));
+        if let Some(tunnels) = &entrance.tunnels {
+            tasks.spawn(sessions::note_cuts(state.clone(), tunnels.clone()));
+        }
+    }
+    tasks
+}
+
+/// The grid's number, and the seed of its connections; made at the first start. Where there is a CA, there is a store that knows
+/// its grid, also after a crash.
+fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError> {
+    let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
+    let seed = store.meta("quic seed", rand::random)?;
+    store.commit()?;
+    whole::watch(home, store, grid)?;
+    Ok((grid, seed))
 }
 
 /// Ends in order: what is known is written down, whoever is connected is told, and the core closes its store.
@@ -299,7 +317,9 @@ fn admit_local_admin(
         return Ok(());
     }
     let link = LinkInfo { master: address.to_owned(), ..known.link.clone() };
-    let due = Validity::of(&known.certificate)?.is_due(link::renewal::now_s());
+    let (validity, now_s) = (Validity::of(&known.certificate)?, link::renewal::now_s());
+    // One of the future was made while the clock was wrong.
+    let due = validity.is_due(now_s) || now_s < validity.from_s;
     if (due || known.ca != *authority.certificate()) && matches!(store.standing(name.id, key_hash)?, Standing::In(_)) {
         let enter = |key_hash| {
             store.renew_peer(name.id, key_hash, authority.expiry())?;
@@ -325,10 +345,12 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
         return Err(MasterError::Authority(format!("there is no CA in {}", home.display())));
     }
     let _lock = lock(&home)?;
-    let mut store = Writer::open(&home)?;
+    let clock = Clock::start();
+    let mut store = whole::open(&home, clock, crate::Accept::default())?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
+    whole::watch(&home, &mut store, grid)?;
     crate::authority::rotate(&home, grid, overlap)?;
-    let now = Clock::start().now();
+    let now = clock.now();
     store.add_audit(&crate::store::Entry {
         at: now,
         who: "this machine".to_owned(),
@@ -339,5 +361,8 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
         count: 1,
     })?;
     store.commit()?;
+    store.empty_log()?;
+    drop(store);
+    whole::note_end(&home, grid);
     Ok(())
 }

@@ -709,6 +709,8 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
         if name == "second" {
             let store = rusqlite::Connection::open(&store).unwrap();
             assert_eq!(store.execute("UPDATE meta SET value = x'FF' WHERE key = 'experience'", []).unwrap(), 1);
+            // The master would notice that somebody has changed it.
+            master.settings = |config| config.accept.store = true;
         }
         master.record = Some(master.dir.path().join(name));
         master.again().await;

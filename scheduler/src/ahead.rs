@@ -96,7 +96,7 @@ impl<'a> Starter<'a> {
         }
         // Who is free soon is waited for.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
-            let Some((index, why)) = job.pop_waiting() else { return true };
+            let Some((index, why)) = job.pop_for(host, self.hosts) else { continue };
             self.start(job, index, host, why, fx);
         }
         if self.quota == 0 {
@@ -133,7 +133,8 @@ impl<'a> Starter<'a> {
     /// The free slots on hosts that offer what the job needs.
     fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
-        for host in self.scene(job).ready_by_since().filter_map(|id| self.hosts.table.get(&id)) {
+        let ready = self.scene(job).ready_by_since().filter(|id| job.has_work_for(*id, self.hosts));
+        for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
             slots.extend(std::iter::repeat_n(Slot { host: host.id, task_s }, host.free_slots()));
         }

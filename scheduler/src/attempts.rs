@@ -18,6 +18,8 @@ enum Charge {
     Failure,
     /// The losses that the job bears.
     Loss,
+    /// Its host, which could not start it.
+    Host,
     /// Nothing: it was not the task's fault.
     Nothing,
 }
@@ -49,9 +51,11 @@ impl Scheduler {
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             Outcome::ResultLost(_) => Charge::Loss,
+            Outcome::NoRoom(_) if self.blames(attempt.task.job) => Charge::Nothing,
+            Outcome::NotStarted(_) if self.blames(attempt.task.job) => Charge::Host,
             _ => Charge::Failure,
         };
-        let why = EndReason::Delivered(outcome);
+        let why = EndReason::Delivered(outcome.clone());
         fx.push(Effect::Ended { host, attempt, why: why.clone() });
         fx.push(Effect::Acknowledge { host, attempt, verdict: Verdict::Taken });
         if success {
@@ -59,6 +63,7 @@ impl Scheduler {
         } else {
             self.carry_on(attempt, charge, why, fx);
         }
+        self.judge_host(host, attempt, &outcome, fx);
         Some(host)
     }
 
@@ -214,11 +219,20 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(record) = job.records.at_mut(&index) else { return };
         let primary = record.end(attempt, &why, charge == Charge::Loss);
+        if self.settings.benching
+            && matches!(charge, Charge::Failure | Charge::Host)
+            && let Some(host) = record.ended.last().map(|ended| ended.host)
+        {
+            record.failed_on(host, charge == Charge::Host);
+            job.blame.keep_away(self.now);
+        }
         match charge {
             Charge::Failure => record.failures = record.failures.saturating_add(1),
             Charge::Loss => record.losses = record.losses.saturating_add(1),
-            Charge::Nothing => {}
+            Charge::Host | Charge::Nothing => {}
         }
+        let nowhere = charge == Charge::Host && job.nowhere_to_start(index, &self.hosts);
+        let Some(record) = job.records.at_mut(&index) else { return };
         let settled = match record {
             Record { live, .. } if let Some(first) = live.first() => {
                 if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
@@ -228,9 +242,10 @@ impl Scheduler {
                 None
             }
             Record { failures, .. } if *failures > job.rules.retries => Some(Settled::Failed(attempt, why)),
+            _ if nowhere => Some(Settled::Failed(attempt, why)),
             Record { losses, .. } if *losses > job.rules.max_losses => Some(Settled::LostTooOften(*losses)),
             _ => {
-                job.requeue(index, (attempt.number, charge == Charge::Failure));
+                job.requeue(index, (attempt.number, matches!(charge, Charge::Failure | Charge::Host)));
                 None
             }
         };

@@ -139,7 +139,9 @@ impl Scheduler {
         let needs = job.rules.needs;
         // A host at which a rank waits for others is not to be busy when these are ready.
         let wanted = |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
-        let takes = |host: &Host| host.takes_work() && !wanted(host) && needs.missing(host.offers).is_none();
+        let takes = |host: &Host| {
+            host.takes_work() && !wanted(host) && needs.missing(host.offers).is_none() && !job.failed_last(host.id)
+        };
         let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
         if host.books.attempts().any(|attempt| self.jobs.gangs.contains(&attempt.task.job)) {
             return;
@@ -149,7 +151,7 @@ impl Scheduler {
         let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
         let room = most.saturating_sub(host.in_slots() as u64).min(share).min(allowed);
         for _ in 0..room {
-            let Some((index, why)) = job.pop_waiting() else { break };
+            let Some((index, why)) = job.pop_for(id, &self.hosts) else { break };
             Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
                 .start(job, index, id, why, fx);
         }
@@ -257,8 +259,8 @@ impl<'a> Starter<'a> {
                 self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
             } else if job.waiting() > 0 {
                 let host = match &mut order {
-                    Some(order) => order.next(),
-                    None => placement.propose(&scene, &job.plan, |_| true),
+                    Some(order) => order.find(|host| job.has_work_for(*host, self.hosts)),
+                    None => placement.propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
@@ -266,7 +268,7 @@ impl<'a> Starter<'a> {
                 let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
                 let next = match better {
                     Some(index) => job.take_waiting(index).map(|why| (index, why)),
-                    None => job.pop_waiting(),
+                    None => job.pop_for(host, self.hosts),
                 };
                 let Some((index, why)) = next else { return };
                 let Some(number) = self.start(job, index, host, why, fx) else { return };
@@ -283,6 +285,7 @@ impl<'a> Starter<'a> {
     /// The task of the job that is next goes to the host that its policy proposes; whether there is one.
     fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         self.prepare(job);
+        let turn = job.turn();
         let (placement, scene) = (job.policy.placement, self.scene(job));
         let primary = job.wishes.first_primary().and_then(|(index, wish)| {
             let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
@@ -292,8 +295,9 @@ impl<'a> Starter<'a> {
             job.wishes.remove(index);
             return self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx).is_some();
         }
-        let Some(host) = placement.propose(&scene, &job.plan, |_| true) else { return false };
-        let Some(turn) = job.turn() else { return false };
+        let Some(turn) = turn else { return false };
+        let fit = |host| !job.shuns(turn.index, host, self.hosts);
+        let Some(host) = placement.propose(&scene, &job.plan, fit) else { return false };
         let Some(why) = job.take_waiting(turn.index) else { return false };
         self.start(job, turn.index, host, why, fx).is_some()
     }

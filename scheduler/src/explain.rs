@@ -237,6 +237,7 @@ fn kind(host: &Host) -> &'static str {
         _ if host.presence != Presence::Connected => "not connected",
         HostState::Draining => "draining",
         HostState::Suspended => "suspended",
+        HostState::Benched => "benched",
         HostState::Busy => "busy",
         HostState::Ready => "ready",
     }
@@ -246,6 +247,11 @@ impl Scheduler {
     fn why_passed_over(&self, host: &Host, job: &Job) -> String {
         let slots = plural(host.usable_slots() as usize, "slot");
         if let Some(why) = job.rules.needs.missing(host.offers) {
+            return format!("passed over: {why}");
+        }
+        if host.lets_go_on()
+            && let Some(why) = self.why_blamed(host, job)
+        {
             return format!("passed over: {why}");
         }
         match (kind(host), host.reason()) {

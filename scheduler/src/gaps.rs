@@ -93,7 +93,12 @@ impl Scheduler {
         let length = (until.since(now).secs() - start_cost.secs()) * host.speed.factor();
         // Who fits a loan was asked before, and may have had reasons not to come.
         let asked = |job: &Job| slot.kept_for.is_some() || job.too_long_for(host, now, start_cost).is_some();
-        let does = |job: &&Job| job.fills_gaps() && asked(job) && job.rules.needs.missing(host.offers).is_none();
+        let does = |job: &&Job| {
+            job.fills_gaps()
+                && asked(job)
+                && job.rules.needs.missing(host.offers).is_none()
+                && job.bar(host.id).is_none()
+        };
         let ranks = self.jobs.lines.waiting.iter().take(MOST_JOBS);
         let jobs: Vec<&Job> = ranks.filter_map(|rank| self.jobs.table.get(&rank.job)).filter(does).collect();
         if let Some(job) = jobs.iter().find(|job| job.rules.checkpoint) {

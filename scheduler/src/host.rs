@@ -10,6 +10,7 @@ use common::job::Needs;
 use common::view::HostState;
 use common::{AttemptId, HostId, Span, Speed, TaskId, Time};
 
+use crate::blame::Trouble;
 use crate::books::Books;
 use crate::dense::Dense;
 use crate::effect::{CopyReason, Effect};
@@ -90,6 +91,8 @@ pub(crate) struct Host {
     /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
+    /// What it is held responsible for, if anything.
+    pub(crate) trouble: Option<Box<Trouble>>,
     /// Its speed and rate as counted in the fleet.
     counted: Option<(Speed, Option<TrackRecord>)>,
 }
@@ -212,6 +215,7 @@ impl Host {
             usable_slots: None,
             party: id,
             valid: 0,
+            trouble: None,
             counted: None,
             finished: 0,
             lost: 0,
@@ -220,7 +224,7 @@ impl Host {
 
     /// Whether new work can be sent to it, if it has room.
     pub(crate) fn takes_work(&self) -> bool {
-        self.lets_go_on() && !self.draining && !self.closing
+        self.lets_go_on() && !self.draining && !self.closing && self.bench_lets()
     }
 
     /// Whether what it holds can go on.
@@ -323,6 +327,7 @@ impl Host {
             _ if self.presence == Presence::Awaited => HostState::Suspect,
             (Liveness::Alive, _) if self.draining || self.closing => HostState::Draining,
             (Liveness::Alive, owner) if !owner.lets_run() => HostState::Suspended,
+            (Liveness::Alive, _) if self.bench().is_some() => HostState::Benched,
             (Liveness::Alive, _) if self.free_slots() == 0 => HostState::Busy,
             (Liveness::Alive, _) => HostState::Ready,
         }
@@ -348,6 +353,8 @@ pub(crate) struct Index {
     pub(crate) checks: BTreeSet<(Time, HostId)>,
     /// When each backlog is looked at next.
     pub(crate) backlogs: BTreeSet<(Time, HostId)>,
+    /// When each benched host may have its next task.
+    pub(crate) benches: BTreeSet<(Time, HostId)>,
     /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,

@@ -196,6 +196,9 @@ impl Scheduler {
     pub(crate) fn on_host_drained(&mut self, id: HostId, draining: bool) {
         let host = self.hosts.entry(id, self.now);
         host.draining = draining;
+        if !draining {
+            self.pardon(id);
+        }
         self.reindex(id);
         self.watch(id);
     }

@@ -9,6 +9,7 @@ use common::job::Rules;
 use common::view::{JobState, TaskCounts, TaskState};
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
+use crate::blame::Blame;
 use crate::dense::Dense;
 use crate::effect::{CopyReason, EndReason, StartReason};
 use crate::event::Tried;
@@ -87,6 +88,8 @@ pub(crate) struct Job {
     pub(crate) gang: Option<Box<Gang>>,
     /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
+    /// How its attempts ended, host by host.
+    pub(crate) blame: Blame,
     /// How many of its tasks run, as its user's share counts them.
     pub(crate) shared: u64,
     in_line: bool,
@@ -103,6 +106,10 @@ pub(crate) struct Record {
     pub(crate) forgotten: u32,
     /// Failed attempts.
     pub(crate) failures: u32,
+    /// Attempts that could not be started, through no fault of the task.
+    pub(crate) unstarted: u32,
+    /// The hosts on which attempts failed, each with whether one could not be started there.
+    pub(crate) failed_on: Vec<(HostId, bool)>,
     /// Executing attempts lost.
     pub(crate) losses: u32,
     /// Oldest first.
@@ -224,6 +231,7 @@ impl Job {
             speculation: None,
             gang: None,
             alone: BTreeMap::new(),
+            blame: Blame::default(),
             shared: 0,
             in_line: false,
             in_copy_line: false,
@@ -560,12 +568,15 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).min()
+        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).chain(self.blame.alarm()).min()
     }
 
     /// The time of its alarm has come.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
+        if self.blame.on_alarm(now) {
+            self.plan.declined = None;
+        }
         self.plan.overdue = self.plan.overdue.filter(|at| *at > now);
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now

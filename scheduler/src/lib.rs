@@ -4,6 +4,7 @@
 
 mod ahead;
 mod attempts;
+mod blame;
 mod books;
 mod calendar;
 mod dense;

@@ -167,7 +167,7 @@ impl Scheduler {
             if !goes_after(&found, claim, job, claimant) {
                 return None;
             }
-            if self.would_take(claimant, host) {
+            if self.serves(claim, claimant, host) {
                 return Some(found);
             }
             (tried, refused) = (tried + 1, true);
@@ -179,8 +179,8 @@ impl Scheduler {
             return None;
         }
         let all = self.hosts.index.standing.all().filter_map(|attempt| self.found(attempt));
-        let fit =
-            all.filter(|(job, host, found)| goes_after(found, claim, job, claimant) && self.would_take(claimant, host));
+        let fit = all
+            .filter(|(job, host, found)| goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host));
         fit.map(|(.., found)| found).max_by_key(Candidate::order)
     }
 
@@ -208,7 +208,7 @@ impl Scheduler {
                 let Some(found) = self.standing(job, host, copy.attempt, load) else { continue };
                 if goes_after(&found, claim, job, claimant)
                     && best.as_ref().is_none_or(|best| best.order() < found.order())
-                    && self.would_take(claimant, host)
+                    && self.serves(claim, claimant, host)
                 {
                     best = Some(found);
                 }
@@ -217,11 +217,22 @@ impl Scheduler {
         best
     }
 
+    /// Whether a slot of this host would serve the claim: the job would use it, and the task that is next is not kept from a host
+    /// on which it failed.
+    fn serves(&self, claim: &Claim, claimant: &Job, host: &Host) -> bool {
+        let kept_away = match claimant.speculation {
+            Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
+            None => !claimant.has_work_for(host.id, &self.hosts),
+        };
+        !kept_away && self.would_take(claimant, host)
+    }
+
     /// Whether the job would use a slot of this host.
     fn would_take(&self, job: &Job, host: &Host) -> bool {
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         host.takes_work()
             && job.rules.needs.missing(host.offers).is_none()
+            && job.bar(host.id).is_none()
             && job.policy.placement.objection(&scene, &job.plan, host).is_none()
     }
 

@@ -78,7 +78,7 @@ impl Scheduler {
     pub fn next_wakeup(&self) -> Option<Time> {
         let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
         let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
-        checks.into_iter().chain(backlogs).map(|(at, _)| *at).chain(alarm).min()
+        checks.into_iter().chain(backlogs).chain(self.hosts.index.benches.first()).map(|(at, _)| *at).chain(alarm).min()
     }
 
     /// What earlier days taught.
@@ -131,6 +131,7 @@ impl Scheduler {
             Event::Tick => {
                 self.on_tick(fx);
                 self.on_alarms();
+                self.probe_benched();
                 self.recall(fx);
             }
         }

@@ -36,6 +36,10 @@ pub struct Settings {
     /// Which attempts beyond their estimates may be killed for a bag with a deadline, whatever the policies of their jobs
     /// say; none (default): as those say.
     pub policing: Option<Policing>,
+    /// Whether hosts are held responsible for what fails there: retries go elsewhere, what cannot be started is not charged
+    /// to its task, and hosts on which only failures happen get nothing for a while. No paper has this (default: no); the
+    /// master says yes.
+    pub benching: bool,
     /// How slots are divided among users; none (default): jobs of all users wait in one line, by priority and arrival.
     pub sharing: Option<Sharing>,
 }
@@ -69,6 +73,7 @@ impl Default for Settings {
             stops_when_reported: false,
             audit_seed: 0,
             policing: None,
+            benching: false,
             sharing: None,
         }
     }

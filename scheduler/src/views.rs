@@ -294,6 +294,7 @@ impl Host {
             (HostState::Draining | HostState::Suspended, _, owner) if !owner.lets_run() => {
                 owner.reason().map(|reason| reason.to_string())
             }
+            (HostState::Benched, ..) => self.bench().map(|bench| bench.why.clone()),
             (_, Presence::Disconnected, _) => Some("not connected at the moment".to_owned()),
             (_, _, OwnerState::Sharing(reason, slots)) => {
                 Some(format!("{reason}: tasks may use {slots} of {} slots", self.slots))

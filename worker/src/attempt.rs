@@ -138,10 +138,10 @@ impl Workshop {
             Err(why) => return not_started(why),
         };
         if let Err(error) = files::make_private_dir(dir) {
-            return not_started(format!("its directory cannot be made: {error}"));
+            return Ok(Ending::bare(unstarted(format!("its directory cannot be made: {error}"), &error)));
         }
-        if let Err(why) = self.stage(std::mem::take(&mut command.inputs), dir, orders).await? {
-            return not_started(why);
+        if let Err(outcome) = self.stage(std::mem::take(&mut command.inputs), dir, orders).await? {
+            return Ok(Ending::bare(outcome));
         }
         let checkpoint = command.checkpoint;
         if let Some(Checkpointing { from, .. }) = checkpoint {
@@ -150,7 +150,10 @@ impl Workshop {
                 () = until_dropped(orders) => return Err(Dropped),
             };
             if let Err(error) = restored {
-                return not_started(format!("its checkpoint directory cannot be made: {error}"));
+                return Ok(Ending::bare(unstarted(
+                    format!("its checkpoint directory cannot be made: {error}"),
+                    &error,
+                )));
             }
         }
         say(Event::Staged(id));
@@ -199,7 +202,7 @@ impl Workshop {
         mut inputs: Vec<StagedInput>,
         dir: &Path,
         orders: &mut UnboundedReceiver<Order>,
-    ) -> Result<Result<(), String>, Dropped> {
+    ) -> Result<Result<(), Outcome>, Dropped> {
         for _ in 0..CACHE_TRIES {
             let fetched = tokio::select! {
                 fetched = self.fetch(inputs) => fetched,
@@ -209,16 +212,17 @@ impl Workshop {
             inputs = match fetched {
                 Ok(here) => match place(here, dir).await {
                     Ok(damaged) => damaged,
-                    Err(why) => return Ok(Err(why)),
+                    Err(outcome) => return Ok(Err(outcome)),
                 },
-                Err(why) => return Ok(Err(why)),
+                Err(why) => return Ok(Err(Outcome::NotStarted(why))),
             };
             if inputs.is_empty() {
                 return Ok(Ok(()));
             }
         }
         let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.path)).collect();
-        Ok(Err(format!("its input {} is damaged in this worker's cache, time and again", names.join(", "))))
+        let why = format!("its input {} is damaged in this worker's cache, time and again", names.join(", "));
+        Ok(Err(Outcome::NotStarted(why)))
     }
 
     /// Brings the inputs to this host.
@@ -414,9 +418,17 @@ async fn drive(
     }
 }
 
+/// What an attempt comes to that could not be started since this failed. A full disk is no fault of the task.
+fn unstarted(why: String, error: &io::Error) -> Outcome {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Outcome::NoRoom(why),
+        _ => Outcome::NotStarted(why),
+    }
+}
+
 /// Copies the inputs to their places below `dir`: copies, because the command may write to them, and hashed on the way,
 /// because what lies in the cache may have been damaged since it came. Gives those that are to be fetched again.
-async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<StagedInput>, String> {
+async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<StagedInput>, Outcome> {
     if inputs.is_empty() {
         return Ok(Vec::new());
     }
@@ -427,13 +439,16 @@ async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<Sta
             match place_one(&from, &input, &dir) {
                 Ok(true) => {}
                 Ok(false) => damaged.push(input),
-                Err(error) => return Err(format!("its input `{}` cannot be placed: {error}", input.path)),
+                Err(error) => {
+                    let why = format!("its input `{}` cannot be placed: {error}", input.path);
+                    return Err(unstarted(why, &error));
+                }
             }
         }
         Ok(damaged)
     };
     let placed = tokio::task::spawn_blocking(all).await;
-    placed.unwrap_or_else(|panic| Err(format!("its inputs cannot be placed: {panic}")))
+    placed.unwrap_or_else(|panic| Err(Outcome::NotStarted(format!("its inputs cannot be placed: {panic}"))))
 }
 
 /// Places one input, and says whether it is whole; of one that is not, nothing stays.

@@ -70,7 +70,8 @@ pub struct Config {
     /// Bound of the first wait before connecting again, in milliseconds; each wait is drawn evenly from zero to a bound
     /// that doubles from here.
     pub reconnect_base_ms: u64,
-    /// The largest such bound, in milliseconds.
+    /// The largest such bound, in milliseconds. Where the master is there and refuses this worker, both are twenty times as
+    /// long.
     pub reconnect_cap_ms: u64,
     /// How often a worker that reaches its master over TCP tries whether UDP gets through, in seconds.
     pub udp_retry_s: u64,
@@ -174,8 +175,8 @@ impl Config {
 
     pub(crate) fn again(&self) -> Again {
         let ms = Duration::from_millis;
-        let backoff = link::retry::Backoff::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms));
-        Again { backoff, udp_every: Duration::from_secs(self.udp_retry_s.max(1)) }
+        let udp_every = Duration::from_secs(self.udp_retry_s.max(1));
+        Again::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms), udp_every)
     }
 }
 

@@ -48,9 +48,6 @@ pub enum WorkerError {
     /// Finished results cannot be kept.
     #[error("finished results cannot be kept in the spool: check the disk, then start the worker again")]
     Spool(#[source] io::Error),
-    /// The master does not let this worker in.
-    #[error("the master does not let this worker in")]
-    NotLetIn(#[source] LinkError),
     /// The content store of the worker does not do.
     #[error(transparent)]
     Content(#[from] LinkError),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
-use common::{BlobRef, Completion, Content, Outcome, Span};
+use common::{BlobRef, Completion, Content, Outcome, Span, Time};
 use link::{Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity, Way};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -20,10 +20,10 @@ use crate::spool::blobs::Blobs;
 const WELCOME: Duration = Duration::from_secs(10);
 /// A session that lasted this long was a good one: after it, connecting begins with short pauses again.
 const STEADY: Duration = Duration::from_secs(5);
-/// How often to look whether it is time to renew the certificate.
-const RENEWAL_LOOK: Duration = Duration::from_secs(3_600);
-/// How long to wait before a renewal is tried again.
-const RENEWAL_RETRY: Duration = Duration::from_secs(300);
+/// A master that says no is asked again so many times as slowly as one that does not answer.
+const REFUSED_SLOWER: u32 = 20;
+/// How long to wait for what the master's clock says.
+const CLOCK: Duration = Duration::from_secs(6);
 /// How many uploads run at a time.
 const UPLOADS: usize = 4;
 /// The most completions in a message.
@@ -44,8 +44,8 @@ pub(crate) enum Session {
     Said(ToWorker),
     /// The connection is gone; another is being made.
     Down,
-    /// There will be no other.
-    Over(LinkError),
+    /// There is no connection, and why; another is being made.
+    Out(String),
 }
 
 /// The way to the master, as long as the connection lasts.
@@ -61,12 +61,23 @@ pub(crate) struct Uplink {
 #[derive(Debug, Clone)]
 pub(crate) struct Again {
     pub(crate) backoff: link::retry::Backoff,
+    /// The same where the master is there and does not let this worker in.
+    pub(crate) refused: link::retry::Backoff,
     /// How often a worker whose connection goes over TCP tries UDP.
     pub(crate) udp_every: Duration,
 }
 
-/// Keeps a connection for ever; ends only if the master refuses this worker for good, or nobody listens. An identity that
-/// lies in `home` is renewed there in time.
+impl Again {
+    /// With pauses from `base` up to `cap` while the master is out of reach.
+    pub(crate) fn new(base: Duration, cap: Duration, udp_every: Duration) -> Self {
+        let slower = |pause: Duration| pause.saturating_mul(REFUSED_SLOWER);
+        let refused = link::retry::Backoff::new(slower(base), slower(cap));
+        Self { backoff: link::retry::Backoff::new(base, cap), refused, udp_every }
+    }
+}
+
+/// Keeps a connection for ever; ends only if nobody listens. A refusal passes, too: a certificate is renewed, a clock is set,
+/// a store is put back, an identity is approved. An identity that lies in `home` is renewed there in time.
 pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     mut identity: Identity,
     home: PathBuf,
@@ -75,23 +86,24 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     tell: UnboundedSender<T>,
     current: watch::Sender<Option<Connection>>,
 ) {
-    let mut welcomed = false;
     let run = link::identity::draw_run();
-    let mut papers = Papers { home: Identity::exists(&home).then_some(home), run };
+    let mut papers = Papers { home: Identity::exists(&home).then_some(home), run, refused: false };
     while !tell.is_closed() {
-        let result = converse(&mut identity, &mut papers, &blobs, &tell, &current, &mut welcomed, &mut again).await;
+        let result = converse(&mut identity, &mut papers, &blobs, &tell, &current, &mut again).await;
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
             Ok(Next::Udp) => continue,
             Err(error) => error,
         };
-        if is_final(&error, welcomed) {
-            let _ = tell.send(Session::Over(error).into());
-            return;
-        }
-        let delay = again.backoff.delay();
-        tracing::warn!(%error, ?delay, "not connected to the master; trying again");
+        papers.refused = matches!(error, LinkError::NotAccepted(_));
+        let (words, delay) = if is_refusal(&error) {
+            (in_words(&identity, &error).await, again.refused.delay())
+        } else {
+            (error.to_string(), again.backoff.delay())
+        };
+        tracing::warn!(error = %words, ?delay, "not connected to the master; trying again");
+        let _ = tell.send(Session::Out(words).into());
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = tell.closed() => return,
@@ -108,14 +120,36 @@ enum Next {
     Udp,
 }
 
-/// Whether trying again is of no use. A master that was there before may be away behind another for a while.
-fn is_final(error: &LinkError, welcomed: bool) -> bool {
+/// Whether somebody, or something on this machine, has to change before trying again is of use: it is tried more slowly.
+fn is_refusal(error: &LinkError) -> bool {
     match error {
         LinkError::Refused(_) => !error.passing(),
-        LinkError::NotAccepted(_) | LinkError::BadIdentity(_) => true,
-        LinkError::WrongMaster { .. } => !welcomed,
+        LinkError::NotAccepted(_) | LinkError::BadIdentity(_) | LinkError::WrongMaster { .. } => true,
         _ => false,
     }
+}
+
+/// Why the master does not let this worker in, what that means, and whether a clock may be the reason.
+async fn in_words(identity: &Identity, error: &LinkError) -> String {
+    let clocks = async {
+        for way in [Way::Udp, Way::Tcp] {
+            if let Ok(probe) = link::probe(identity, way).await {
+                return probe.clocks(wall_clock());
+            }
+        }
+        None
+    };
+    let clocks = tokio::time::timeout(CLOCK, clocks).await.ok().flatten();
+    let clocks = clocks.map_or_else(String::new, |clocks| format!(" ({clocks})"));
+    format!(
+        "{error}{clocks}; it is tried again, ever more slowly. If that does not pass: join again with a new token and --rejoin"
+    )
+}
+
+/// Now, by the clock that people see and may set.
+fn wall_clock() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(0) + Span::from(since)
 }
 
 /// What a worker shows beside its certificate.
@@ -124,14 +158,19 @@ struct Papers {
     home: Option<PathBuf>,
     /// The number of this run.
     run: uuid::Uuid,
+    /// Whether the master did not take the identity the last time.
+    refused: bool,
 }
 
 impl Papers {
     /// The identity as it is to be used for the next connection, renewed where it is time to.
     async fn freshen(&self, identity: &mut Identity) -> Result<(), LinkError> {
-        if let Some(home) = &self.home {
-            *identity = link::renewal::fresh(home, Purpose::Worker).await?;
-        }
+        let Some(home) = &self.home else { return Ok(()) };
+        *identity = match self.refused {
+            // The certificate may have expired by the master's clock and not by ours.
+            true => link::renewal::refresh(home, Purpose::Worker).await?,
+            false => link::renewal::fresh(home, Purpose::Worker).await?,
+        };
         Ok(())
     }
 
@@ -139,20 +178,23 @@ impl Papers {
     async fn keep_fresh(&self, connection: &Connection, identity: &mut Identity) {
         let Some(home) = &self.home else { return std::future::pending().await };
         loop {
-            let due = Validity::of(&identity.certificate).is_ok_and(|v| v.is_due(link::renewal::now_s()));
-            let mut pause = RENEWAL_LOOK;
-            if due {
-                match link::renewal::renew_in_place(home, connection, identity).await {
-                    Ok(renewed) => {
-                        tracing::info!("the certificate was renewed");
-                        *identity = renewed;
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the certificate could not be renewed yet");
-                        pause = RENEWAL_RETRY;
-                    }
-                }
+            let Ok(validity) = Validity::of(&identity.certificate) else { return std::future::pending().await };
+            if !validity.is_due(link::renewal::now_s()) {
+                tokio::time::sleep(link::renewal::until_due(validity, link::renewal::now_s())).await;
+                continue;
             }
+            let pause = link::renewal::until_retry(validity, link::renewal::now_s());
+            let pause = match link::renewal::renew_in_place(home, connection, identity).await {
+                Ok(renewed) => {
+                    tracing::info!("the certificate was renewed");
+                    *identity = renewed;
+                    Validity::of(&identity.certificate).map_or(pause, link::renewal::until_next)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the certificate could not be renewed yet");
+                    pause
+                }
+            };
             tokio::time::sleep(pause).await;
         }
     }
@@ -165,7 +207,6 @@ async fn converse<T: From<Session> + Send + 'static>(
     blobs: &Arc<Blobs>,
     tell: &UnboundedSender<T>,
     current: &watch::Sender<Option<Connection>>,
-    welcomed: &mut bool,
     again: &mut Again,
 ) -> Result<Next, LinkError> {
     papers.freshen(identity).await?;
@@ -191,7 +232,6 @@ async fn converse<T: From<Session> + Send + 'static>(
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
         other => return Err(LinkError::Protocol(format!("{other:?} instead of a welcome"))),
     };
-    *welcomed = true;
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
     let asker = Asker::of(identity)?;
@@ -218,6 +258,7 @@ async fn converse<T: From<Session> + Send + 'static>(
     // Two workers with one identity drive each other out: they are to do so ever more slowly.
     if since.elapsed() >= STEADY {
         again.backoff.reset();
+        again.refused.reset();
     }
     let _ = tell.send(Session::Down.into());
     end

@@ -169,12 +169,12 @@ pub async fn run(
     let session = session::keep(identity, dir.join("identity"), config.again(), blobs, tell.clone(), current);
     let session = tokio::spawn(session);
     let look_every = config.look_every();
-    let book = Book::open(&dir, look_every.into(), config.record_limit);
     let shell = Shell {
         engine,
         policy,
         link,
         turned: Time(0),
+        out: None,
         facts,
         shop: Arc::new(shop),
         spool,
@@ -187,7 +187,7 @@ pub async fn run(
         up: UpTime::new(os::since_boot(), os::awake()),
         look_every,
         look_at: Instant::now(),
-        book,
+        book: Book::open(&dir, look_every.into(), config.record_limit),
         awaited: Awaited::NoMaster,
         lent: Lent::NoMaster,
         origin: Instant::now(),
@@ -274,6 +274,8 @@ struct Shell {
     link: LinkInfo,
     /// When the connection was made, or lost, last.
     turned: Time,
+    /// Why there is none, where that is known.
+    out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
     spool: threads::Sender<Request>,
@@ -308,7 +310,6 @@ impl Shell {
         tokio::pin!(shutdown);
         let (mut batch, mut outputs, mut leaving) = (Vec::new(), Vec::new(), false);
         self.decide(&mut outputs);
-        let mut refused = None;
         while !self.may_end() {
             let wakeup = self.next_wakeup();
             tokio::select! {
@@ -323,10 +324,6 @@ impl Shell {
             }
             for input in batch.drain(..) {
                 match input {
-                    Input::Session(Session::Over(error)) => {
-                        refused = Some(error);
-                        self.happen(Event::Shutdown, &mut outputs);
-                    }
                     Input::Spool(Spooled::Broken(error)) => return Err(WorkerError::Spool(error)),
                     input => self.on_input(input, &mut outputs),
                 }
@@ -336,7 +333,7 @@ impl Shell {
             self.keep_time();
         }
         self.leave().await;
-        refused.map_or(Ok(()), |error| Err(WorkerError::NotLetIn(error)))
+        Ok(())
     }
 
     fn now(&self) -> Time {
@@ -449,10 +446,11 @@ impl Shell {
 
     /// How the worker is, for its owner.
     fn report(&self) -> control::Report {
-        let Self { facts, policy, engine, link, turned, .. } = self;
+        let Self { facts, policy, engine, link, turned, out, .. } = self;
         let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
-        Shown { host: &link.name, master: &link.master, facts, connected, policy, machine }.report(self.now())
+        let out = out.as_deref();
+        Shown { host: &link.name, master: &link.master, facts, connected, out, policy, machine }.report(self.now())
     }
 
     fn on_session(&mut self, session: Session, outputs: &mut Vec<Output>) {
@@ -465,7 +463,7 @@ impl Shell {
                 // What there is to do comes before it in time: it is not for this connection.
                 self.carry_out(outputs);
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
-                self.turned = self.now();
+                (self.turned, self.out) = (self.now(), None);
                 self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
                 self.tell(Told::Up, outputs);
             }
@@ -476,7 +474,7 @@ impl Shell {
                 (self.awaited, self.lent) = (Awaited::NoMaster, Lent::NoMaster);
                 self.tell(Told::Down, outputs);
             }
-            Session::Over(_) => {}
+            Session::Out(why) => self.out = Some(why),
         }
     }
 

@@ -123,13 +123,15 @@ struct Owner {
     _socket: UnixListener,
     _abstract: UnixListener,
     name: String,
+    /// Whether tasks run as an account without rights, where this runs as root.
+    tasks_are_nobody: bool,
     /// Of what is shared with other programs by number.
     key: libc::key_t,
     program: Option<Child>,
 }
 
 impl Owner {
-    fn new() -> Self {
+    fn new(tasks_are_nobody: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         // As lax as an owner could be: no test may pass because of a mode.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -140,7 +142,7 @@ impl Owner {
         let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let key = 0x6467_0000 ^ std::process::id() as libc::key_t;
-        Self { dir, port, _socket: socket, _abstract: hidden, name, key, program: None }
+        Self { dir, port, _socket: socket, _abstract: hidden, name, tasks_are_nobody, key, program: None }
     }
 
     fn path(&self, name: &str) -> String {
@@ -153,7 +155,7 @@ impl Owner {
             let mut program = Program::new("/bin/sleep");
             program.arg("600");
             // The account that tasks have: no test may pass because of another one either.
-            if rustix::process::geteuid().is_root() {
+            if self.tasks_are_nobody && rustix::process::geteuid().is_root() {
                 program.uid(NOBODY).gid(NOBODY);
             }
             self.program = Some(program.spawn().unwrap());
@@ -234,7 +236,8 @@ async fn try_level(level: Confinement) {
     assert_eq!(worker.facts.confinement, level);
     let mut wrong = Vec::new();
     for (index, row) in TABLE.iter().enumerate() {
-        let mut bench = Bench { owner: Owner::new(), program: &program, abilities: &abilities, level };
+        let mut bench =
+            Bench { owner: Owner::new(level != Confinement::Process), program: &program, abilities: &abilities, level };
         if let Err(why) = bench.judge(&mut worker, index as u32 + 1, row).await {
             wrong.push(format!("{}: {why}", row.act));
         }

@@ -49,7 +49,7 @@ const TESTS: &[(&str, Test)] = tests![
     a_state_that_is_not_whole_is_not_used,
     a_state_that_is_too_large_is_refused_and_the_task_goes_on,
     a_shutdown_gives_running_attempts_back_and_says_goodbye,
-    a_refused_worker_stops_with_the_refusal,
+    a_refused_worker_says_why_and_tries_again_until_it_is_let_in,
     two_workers_never_share_a_directory,
     noops_are_acknowledged_by_the_thousand,
     progress_is_in_the_heartbeat,
@@ -455,16 +455,31 @@ async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
     assert!(no_attempt_left(&master.home()));
 }
 
-async fn a_refused_worker_stops_with_the_refusal() {
+async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
     let mut master = Master::new();
-    let (_stop, run) = master.start();
-    let mut worker = master.greeted().await;
-    let refusal = Refusal::new(RefusalCode::Version, "too old", "upgrade");
-    worker.control.tx.send(&ToWorker::Refused(refusal.clone())).await.unwrap();
-    match within(run).await.unwrap() {
-        Err(WorkerError::NotLetIn(link::LinkError::Refused(why))) => assert_eq!(why, refusal),
-        other => panic!("{other:?}"),
+    let (stop, run) = master.start();
+    for (code, why) in [(RefusalCode::Version, "too old"), (RefusalCode::NotAuthorised, "not known here")] {
+        let mut worker = master.greeted().await;
+        worker.control.tx.send(&ToWorker::Refused(Refusal::new(code, why, "upgrade"))).await.unwrap();
+        within(async {
+            loop {
+                let report = worker::control::ask(&master.home(), &worker::control::Ask::Status).await.unwrap();
+                if report.not_connected_because.is_some_and(|because| because.contains(why)) {
+                    return assert!(!report.connected);
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
     }
+    // Whom TLS, or the master's table, does not let in comes back as well.
+    for code in [link::error::NOT_LET_IN, quinn::VarInt::from_u32(2)] {
+        let worker = master.greeted().await;
+        worker.connection.close(code, b"this identity was revoked");
+    }
+    let _worker = master.welcome(vec![]).await;
+    drop(stop);
+    within(run).await.unwrap().unwrap();
 }
 
 async fn two_workers_never_share_a_directory() {

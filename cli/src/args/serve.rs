@@ -105,6 +105,12 @@ pub(crate) struct MasterArgs {
     /// Write every event and decision of the scheduler to a file, for replay; a file that is there goes on
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
+    /// Start this once on a store that is older than, or not as, the master left it: what is missing stays missing
+    #[arg(long)]
+    pub accept_store: bool,
+    /// Start this once although the master was up at a later time than the clock shows now: the clock is right
+    #[arg(long)]
+    pub accept_clock: bool,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
     #[arg(long, hide = true)]
     pub tied: bool,

@@ -8,7 +8,7 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
-use super::{Context, cat, fetch, joblog, judge};
+use super::{Context, cat, failures, fetch, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{Jobs, OneJob};
@@ -119,6 +119,14 @@ fn ids(jobs: &[JobView]) -> Vec<String> {
 
 async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Failure> {
     let found = found(session, &jobs).await?;
+    if let [job] = &found[..]
+        && jobs.one
+    {
+        let failures = failures::of(session, job).await?;
+        let text = || failures::in_words(job, &failures) + &describe(job);
+        let shown = failures::JobInfo { job: json::Job::from(job), failures: &failures };
+        return context.out.show(&shown, text, || ids(&found));
+    }
     show(context, &jobs, &found, || found.iter().map(describe).collect::<Vec<_>>().join("\n"))
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
-use common::token::JoinToken;
+use common::token::{JoinToken, Role};
 use common::wire::enrol::Wanted;
 use link::Identity;
 use serde::Serialize;
@@ -72,6 +72,7 @@ pub(super) async fn identity(
 /// The identity that is there. A worker may be told of another address of its master.
 fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
     let mut identity = Identity::load(dir)?;
+    check_role(dir, identity.link.role, who)?;
     match &args.master {
         Some(master) if *master != identity.link.master && who == Who::Worker => {
             identity.link.master.clone_from(master);
@@ -83,6 +84,19 @@ fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
         _ => {}
     }
     Ok(identity)
+}
+
+/// An identity for something else never does, however long somebody waits.
+fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
+    let hint = match (role, who) {
+        (Role::Worker, Who::User) => "log in with a token for a client: deskgrid token create --role client",
+        (Role::Client | Role::Admin, Who::Worker) => {
+            "join with a token for a worker: deskgrid token create --role worker"
+        }
+        _ => return Ok(()),
+    };
+    let what = format!("the identity in {} is for a {role}", dir.display());
+    Err(Failure::new(Exit::NotAuthorised, "wrong-role", what, hint))
 }
 
 fn nobody(dir: &Path, who: Who) -> Failure {

@@ -40,6 +40,7 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
         None => {}
     }
     config.record = args.record.or(config.record);
+    config.accept = master::Accept { store: args.accept_store, clock: args.accept_clock };
     master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
     Ok(Exit::Well)
 }

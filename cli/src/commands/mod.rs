@@ -3,6 +3,7 @@
 mod account;
 mod cat;
 mod doctor;
+mod failures;
 mod fetch;
 mod host;
 mod identity;

@@ -113,6 +113,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
     let mut text = facts(&[
         ("host", Some(format!("{}, deskgrid {}", report.host, report.version))),
         ("master", Some(format!("{}, {connected} for {}", report.master, lasts(report.connected_for_s)))),
+        ("because", report.not_connected_because.clone()),
         ("tasks", Some(format!("{state}, for {}", lasts(report.decided_for_s)))),
         ("why", report.why.first().map(|why| why.says.clone())),
         ("slots", Some(format!("{} of {} usable", report.slots_usable, report.slots))),
@@ -171,6 +172,7 @@ mod tests {
             master: "grid:7411".to_owned(),
             connected: false,
             connected_for_s: 61.0,
+            not_connected_because: Some("this identity is not known here".to_owned()),
             decision: "yield".to_owned(),
             reason: Some("in-use".to_owned()),
             decided_for_s: 12.0,
@@ -203,6 +205,7 @@ mod tests {
         for part in [
             "desk-1, deskgrid 1.2.3",
             "grid:7411, not connected for 1m01s",
+            "this identity is not known here",
             "may run in 1 of 4 slots: in-use, for 12.0s",
             "keyboard used",
             "7.3#1    suspended  in-use",
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn the_fields_for_scripts_stay() {
         let json = crate::output::document(&report());
-        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
+        let expected = r#"{"schema":1,"host":"desk-1","master":"grid:7411","connected":false,"connected_for_s":61.0,"not_connected_because":"this identity is not known here","decision":"yield","reason":"in-use","decided_for_s":12.0,"why":[{"reason":"in-use","says":"keyboard used"}],"sensors":[{"sensor":"x11","topic":"input","state":"seen","sees":"nobody has touched anything for 12.0s","ago_s":12.0}],"attempts":[{"attempt":"7.3#1","phase":"suspended","reason":"in-use","run_s":3.0,"suspended_s":12.0,"progress":null}],"slots":4,"slots_usable":1,"confinement":"process","version":"1.2.3"}"#;
         assert_eq!(json, expected);
     }
 }

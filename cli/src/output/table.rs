@@ -58,7 +58,7 @@ fn color_of(word: &str) -> Option<Color> {
     match word {
         "finished" | "ready" => Some(Color::Green),
         "running" | "busy" => Some(Color::Cyan),
-        "suspended" | "suspect" | "draining" | "staging" => Some(Color::Yellow),
+        "suspended" | "suspect" | "draining" | "benched" | "staging" => Some(Color::Yellow),
         "failed" | "lost" | "refused" => Some(Color::Red),
         "cancelled" | "killed" => Some(Color::DarkGrey),
         _ => None,

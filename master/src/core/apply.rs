@@ -14,7 +14,7 @@ use crate::store::{NewAttempt, StoreError};
 fn end_state(why: &EndReason) -> AttemptState {
     match why {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
-        EndReason::Delivered(Outcome::Stopped) => AttemptState::Killed,
+        EndReason::Delivered(Outcome::Stopped | Outcome::NoRoom(_)) => AttemptState::Killed,
         EndReason::Delivered(Outcome::ResultLost(_)) => AttemptState::Lost,
         EndReason::Delivered(_) => AttemptState::Failed,
         EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft | EndReason::Revoked => {
@@ -147,6 +147,9 @@ impl Core {
             self.count_host(host, 0, 1)?;
         }
         self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+        if matches!(why, EndReason::Delivered(Outcome::NotStarted(_))) && self.benching {
+            self.store.attempt_not_charged(attempt)?;
+        }
         if matches!(why, EndReason::Policed { .. }) { self.tell_policed(attempt, why) } else { Ok(()) }
     }
 

@@ -89,6 +89,8 @@ pub(crate) struct Core {
     blobs: Box<dyn Contents>,
     /// The disk; none where there is none to look after.
     room: Option<Arc<Room>>,
+    /// Whether what a host cannot start is charged to that host, and not to the task.
+    benching: bool,
     jobs: BTreeMap<JobId, jobs::Job>,
     /// Of each user that has any: how many jobs are not settled, and the bytes of their specs.
     open_of: BTreeMap<String, (u32, u64)>,
@@ -223,6 +225,7 @@ impl Core {
             heartbeat: config.heartbeat.span(),
             prefetch_window: config.prefetch.span(),
             policing: config.policing,
+            benching: config.benching,
             sharing: Some(config.sharing.rules()),
             audit_seed: u64::from_le_bytes(store.meta("audit seed", rand::random)?),
             ..Settings::default()
@@ -241,6 +244,7 @@ impl Core {
             incarnation,
             blobs,
             room,
+            benching: config.benching,
             jobs: BTreeMap::new(),
             open_of: BTreeMap::new(),
             hosts: BTreeMap::new(),
@@ -288,7 +292,8 @@ impl Core {
             self.write_experience_if_due()?;
             self.finish_group()?;
         }
-        Ok(())
+        // From now on a plain copy of the store's file is whole.
+        self.store.empty_log()
     }
 
     /// Ends the core when what has come before this is durable. What comes later is not heard.

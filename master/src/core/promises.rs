@@ -83,6 +83,7 @@ impl Core {
         for id in self.hosts.keys() {
             let word = match self.scheduler.host(*id).map(|host| host.state) {
                 Some(HostState::Draining) => "drained",
+                Some(HostState::Benched) => "benched",
                 Some(HostState::Suspended) => "kept by their owners",
                 Some(HostState::Ready | HostState::Busy) => "without what the job needs",
                 Some(HostState::Suspect | HostState::Lost) | None => "not connected",

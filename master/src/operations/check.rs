@@ -11,6 +11,7 @@ use super::backup::hash_of;
 use super::{CONTENT, HOME, Hold, OperationError, STORE, source};
 use crate::authority;
 use crate::store::{self, Looked};
+use crate::whole;
 
 /// So many damaged or missing blobs are told one by one.
 const SHOWN: usize = 100;
@@ -50,11 +51,22 @@ pub struct Checked {
 /// If there is no master's state, or it cannot be looked at.
 pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> {
     let home = dir.join(HOME);
-    if !home.join(STORE).exists() {
+    if !home.join(STORE).exists() && !authority::exists(&home).unwrap_or(false) {
         return Err(OperationError::NoMaster { dir: dir.to_owned() });
     }
     let _hold = Hold::against_sweeping(&home).map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
+    // Looked at before anything else: what the mark says was durable then.
+    match whole::look(&home) {
+        Ok(None) => {}
+        Ok(Some(lost)) if lost.is_empty() => {
+            checked.fault(lost.to_string(), RESTORE);
+            checked.look_at_keys(&home)?;
+            return Ok(checked);
+        }
+        Ok(Some(lost)) => checked.fault(lost.to_string(), RESTORE),
+        Err(error) => checked.fault(error.to_string(), RESTORE),
+    }
     let looked = match store::look(&home.join(STORE)) {
         Ok(looked) => looked,
         Err(error) => {

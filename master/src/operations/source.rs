@@ -12,7 +12,7 @@ use link::LinkError;
 use super::{CONTENT, HOME, OperationError, STORE};
 
 /// Files of a master that belong to its process, or that it makes anew.
-const NOT_TAKEN: [&str; 5] = ["lock", "sweep-lock", "address", "http-address", "reserve"];
+const NOT_TAKEN: [&str; 6] = ["lock", "sweep-lock", "address", "http-address", "reserve", "mark"];
 
 /// A file that is to be taken.
 #[derive(Debug)]

@@ -90,6 +90,11 @@ impl From<Stopped> for NoAnswer {
 impl From<StoreError> for NoAnswer {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "the store could not be read");
+        if let StoreError::Rotten { .. } = &error {
+            let hint =
+                "tell the admin (`deskgrid master check` says what else is damaged); other tasks can be had by number";
+            return refuse(RefusalCode::Conflict, error.to_string(), hint);
+        }
         refuse(RefusalCode::Unavailable, error.to_string(), "see the master's log")
     }
 }
@@ -425,7 +430,7 @@ impl Asker {
         let Some(portion) = listing.next_portion() else { return Ok(None) };
         let job = listing.job();
         let rows = self.read(move |reader| views::attempts_of(reader, job, &portion)).await?;
-        Ok(Some(listing.outputs(rows)))
+        Ok(Some(listing.outputs(rows)?))
     }
 
     /// Results that wait for a program of the user's.
@@ -437,7 +442,7 @@ impl Asker {
             let tasks = IdSet::from_range(attempt.task.index, attempt.task.index);
             let rows = self.read(move |reader| views::attempts_of(reader, job, &tasks)).await?;
             let rows = rows.into_values().flatten();
-            let outputs: Vec<OutputView> = rows.map(|row| listing.output_of(row)).collect();
+            let outputs: Vec<OutputView> = rows.map(|row| listing.output_of(row)).collect::<Result<_, StoreError>>()?;
             let of = |wanted: AttemptId| outputs.iter().find(|output| output.attempt == wanted).cloned();
             if let Some(result) = of(attempt) {
                 all.push(Undecided { result, others: with.into_iter().filter_map(of).collect() });

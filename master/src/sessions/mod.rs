@@ -26,9 +26,12 @@ use rustls::pki_types::CertificateDer;
 
 use crate::limits::Knock;
 use crate::run::State;
-use crate::store::Standing;
+use crate::store::{Peer, Standing};
 use live::Beyond;
 
+/// How often, and how far apart, it is looked whether one of an identity's connections is idle, before another is refused.
+const LOOKS_FOR_IDLE: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a handshake may take.
@@ -131,29 +134,27 @@ async fn serve_connection(
     // Noted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
     let present = state.live.enter(name.id, &connection);
     let known = state.core.ask(move |core| core.authenticate(name.id, key_hash)).await;
-    let peer = match known.map_err(stopped)? {
-        Standing::In(peer) => peer,
-        Standing::Unknown => return refuse(&from.to_string(), NOT_LET_IN, "this identity is not known here"),
-        Standing::Revoked(peer) => return refuse(&peer.name, NOT_LET_IN, "this identity was revoked"),
-        Standing::Waiting(peer) => {
-            return refuse(&peer.name, NOT_NOW, "this identity waits for an admin to approve it");
-        }
-        Standing::Former(peer) => {
-            let why = "this identity was renewed elsewhere since: was it copied, or brought back from a backup?";
-            return refuse(&peer.name, NOT_LET_IN, why);
-        }
+    let peer = match let_in(known.map_err(stopped)?, until_s < link::renewal::now_s()) {
+        Ok(peer) => peer,
+        Err(Outside { who, code, why }) => return refuse(&who.unwrap_or_else(|| from.to_string()), code, why),
     };
     let _known = tunnels.map(|tunnels| tunnels.known(address));
     let (most, beyond) = match shown.purpose {
         Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
         _ => (state.config.limits.connections_per_user as usize, Beyond::OldestIdleGoes),
     };
-    if !present.admit(most, beyond) {
+    if !let_stay(&present, most, beyond).await {
         let why = format!("this identity has {most} connections already");
         return refuse(&peer.name, NOT_NOW, &why);
     }
-    if until_s < link::renewal::now_s() {
-        return renew::serve_expired(state, &connection, &peer).await;
+    let now_s = link::renewal::now_s();
+    if until_s < now_s {
+        // A host that was switched off for a month comes back by itself: the table knows its key, and who must not come back
+        // is revoked there. A person joins again.
+        return match peer.role == Role::Worker || state.away.excuses(until_s, now_s) {
+            true => renew::serve_expired(state, &connection, &peer).await,
+            false => refuse(&peer.name, NOT_LET_IN, &expired(until_s, now_s)),
+        };
     }
     let id = peer.id;
     let served = async {
@@ -169,6 +170,53 @@ async fn serve_connection(
         served = served => served,
         () = expiry(state, id, until_s) => refuse(&id.to_string(), NOT_LET_IN, "its certificate has expired"),
     }
+}
+
+/// Whether the connection may stay beside the others of its identity. An answer that is on its way is over within moments, so
+/// where all others are busy it is looked at again for a second.
+async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool {
+    for _ in 0..LOOKS_FOR_IDLE {
+        if present.admit(most, beyond) {
+            return true;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    present.admit(most, beyond)
+}
+
+/// Somebody who is not let in.
+struct Outside {
+    /// The name, where there is one.
+    who: Option<String>,
+    code: VarInt,
+    why: &'static str,
+}
+
+/// Who is let in by the table; what is said to everybody else.
+fn let_in(standing: Standing, expired: bool) -> Result<Peer, Outside> {
+    let (who, code, why) = match standing {
+        Standing::In(peer) => return Ok(peer),
+        Standing::Unknown if expired => {
+            (None, NOT_LET_IN, "its certificate has expired, and this identity is not known here")
+        }
+        Standing::Unknown => (None, NOT_LET_IN, "this identity is not known here"),
+        Standing::Revoked(peer) => (Some(peer.name), NOT_LET_IN, "this identity was revoked"),
+        Standing::Waiting(peer) => (Some(peer.name), NOT_NOW, "this identity waits for an admin to approve it"),
+        Standing::Former(peer) => {
+            let why = "this identity was renewed elsewhere since: was it copied, or brought back from a backup?";
+            (Some(peer.name), NOT_LET_IN, why)
+        }
+    };
+    Err(Outside { who, code, why })
+}
+
+/// Says that a certificate has expired, and by which clock.
+fn expired(until_s: i64, now_s: i64) -> String {
+    let day = |s: i64| {
+        let at = std::time::UNIX_EPOCH + Duration::from_secs(u64::try_from(s).unwrap_or(0));
+        humantime::format_rfc3339_seconds(at).to_string()
+    };
+    format!("its certificate has expired at {}; by the master's clock it is {}", day(until_s), day(now_s))
 }
 
 /// Ends when the newest certificate of an identity has expired, which is the one that was shown unless it was renewed.

@@ -51,14 +51,14 @@ async fn answer(state: &State, peer: &Peer, csr: &[u8]) -> Result<Result<EnrolRe
     Ok(Ok(EnrolReply::Enrolled { certificate, ca, role: peer.role, name: peer.name.clone() }))
 }
 
-/// Serves somebody whose certificate has expired while the master was away: only a renewal.
+/// Serves somebody whose certificate has expired and who may renew it: nothing but that.
 pub(super) async fn serve_expired(state: &State, connection: &Connection, peer: &Peer) -> Result<(), LinkError> {
     let last = async {
         let mut channel = accept(connection).await?;
         match read_open(&mut channel).await? {
             Open::Renew { csr } => serve(state, peer, &csr, channel).await,
             _ => {
-                let why = "its certificate has expired: only a renewal is answered";
+                let why = link::error::ONLY_A_RENEWAL;
                 state.refused(&peer.name, "connect", "the master", why);
                 connection.close(link::error::NOT_LET_IN, why.as_bytes());
                 Ok(())

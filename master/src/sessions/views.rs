@@ -102,7 +102,7 @@ impl Listing {
     }
 
     /// What the attempts of a portion have left.
-    pub(super) fn outputs(&self, attempts: Rows) -> Vec<OutputView> {
+    pub(super) fn outputs(&self, attempts: Rows) -> Result<Vec<OutputView>, StoreError> {
         attempts.into_values().filter_map(|rows| self.output(rows)).collect()
     }
 
@@ -135,14 +135,14 @@ impl Listing {
     }
 
     /// What the attempt that counts has left.
-    fn output(&self, mut rows: Vec<AttemptRow>) -> Option<OutputView> {
+    fn output(&self, mut rows: Vec<AttemptRow>) -> Option<Result<OutputView, StoreError>> {
         let best = best(&rows)?;
         Some(self.output_of(rows.swap_remove(best)))
     }
 
     /// What one attempt has left.
-    pub(super) fn output_of(&self, row: AttemptRow) -> OutputView {
-        let (host, result, attempt) = (self.host(row.host), row.result.unwrap_or_default(), row.view.attempt);
+    pub(super) fn output_of(&self, row: AttemptRow) -> Result<OutputView, StoreError> {
+        let (host, result, attempt) = (self.host(row.host), row.result?.unwrap_or_default(), row.view.attempt);
         let (item, width) = (self.spec.tasks.item(attempt.task.index), self.spec.width());
         let values = Values { attempt, host: &host, item, width };
         let file_name = |pick: fn(&CommandSpec) -> &Capture| match pick(self.spec.work.command()?) {
@@ -150,21 +150,22 @@ impl Listing {
             Capture::Keep | Capture::Discard => None,
         };
         let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
-        OutputView {
+        Ok(OutputView {
             attempt,
             stdout: (result.stdout, file_name(|c| &c.stdout)),
             stderr: (result.stderr, file_name(|c| &c.stderr)),
             files: files.collect(),
             removed: row.removed.is_some(),
             host: host.clone(),
-        }
+        })
     }
 }
 
 /// Which attempt counts: the one that finished the task, else the latest that ended by itself.
 fn best(rows: &[AttemptRow]) -> Option<usize> {
     let done = rows.iter().rposition(|row| row.view.state == AttemptState::Finished && row.counts);
-    let left = |row: &AttemptRow| row.view.exit_code.is_some() || row.result.is_some() || row.removed.is_some();
+    let left =
+        |row: &AttemptRow| row.view.exit_code.is_some() || !matches!(row.result, Ok(None)) || row.removed.is_some();
     done.or_else(|| rows.iter().rposition(left))
 }
 

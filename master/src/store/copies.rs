@@ -41,6 +41,11 @@ impl Reader {
 }
 
 impl Writer {
+    /// Marks this store as a copy: it lacks what its master did later.
+    pub(crate) fn is_a_copy(&mut self, now: Time) -> Result<(), StoreError> {
+        self.set_meta(COPIED, &micros(now).to_le_bytes())
+    }
+
     /// Counts this start of the master. The count is at least the present second of this era: should this store be that of
     /// an earlier day, put back by hand, the starts that it does not know of are not counted again. If it is a copy, the master that it is of may have gone on for a while:
     /// nothing that it gave out since may be mistaken for something that this one gives out. So numbers go on further up,

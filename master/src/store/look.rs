@@ -8,7 +8,7 @@ use common::Span;
 use common::content::BlobHash;
 use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{AttemptResult, StoreError, connect, from_postcard, schema, word};
 
@@ -86,6 +86,33 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     match version {
         v if v > schema::VERSION => Err(StoreError::Newer { found: v, known: schema::VERSION }),
         v => Ok((db, v)),
+    }
+}
+
+/// What a store knows of itself.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Of which grid it is; none before the first start is through.
+    pub(crate) grid: Option<uuid::Uuid>,
+    /// How many groups of changes were committed.
+    pub(crate) commits: u64,
+    /// Whether it is a copy on which no master was started yet.
+    pub(crate) copied: bool,
+    /// Whether anybody has joined.
+    pub(crate) peers: bool,
+}
+
+impl Known {
+    /// Reads it.
+    pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
+        let grid: Option<Vec<u8>> =
+            db.query_row("SELECT value FROM meta WHERE key = 'grid'", [], |row| row.get(0)).optional()?;
+        Ok(Self {
+            grid: grid.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            commits: super::writer::commits(db)?,
+            copied: super::copies::copied(db)?.is_some(),
+            peers: db.prepare("SELECT 1 FROM peer LIMIT 1")?.exists([])?,
+        })
     }
 }
 

@@ -11,6 +11,7 @@ mod foretold;
 mod kept;
 mod log;
 mod look;
+mod mark;
 mod notes;
 mod peers;
 mod promise;
@@ -41,7 +42,8 @@ pub(crate) use copies::TakenUp;
 pub(crate) use foretold::Foretold;
 pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
-pub(crate) use look::{Looked, look, named, open as open_to_look};
+pub(crate) use look::{Known, Looked, look, named, open as open_to_look};
+pub(crate) use mark::{Mark, Marked};
 pub(crate) use peers::{NewToken, Redeemed, Standing};
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
@@ -75,6 +77,12 @@ pub enum StoreError {
         /// Which file.
         path: PathBuf,
         /// What SQLite found.
+        what: String,
+    },
+    /// A value in the store is not the one that was written.
+    #[error("{what} is damaged in the master's store: its checksum does not fit, so it is not shown")]
+    Rotten {
+        /// Which.
         what: String,
     },
     /// A value in the store does not mean anything to this program.
@@ -120,12 +128,39 @@ fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, StoreError>
     text.parse().map_err(StoreError::Content)
 }
 
+/// Bytes of the checksum behind each value: enough against bits that flip. Nobody who may write here needs to be fooled.
+const SUM: usize = 8;
+
+fn sum(bytes: &[u8]) -> [u8; SUM] {
+    let mut sum = [0; SUM];
+    sum.copy_from_slice(&blake3::hash(bytes).as_bytes()[..SUM]);
+    sum
+}
+
+/// A value as a column holds it: postcard, and its checksum.
 fn to_postcard<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
-    postcard::to_stdvec(value).map_err(|e| StoreError::Content(e.to_string()))
+    let mut bytes = postcard::to_stdvec(value).map_err(|e| StoreError::Content(e.to_string()))?;
+    bytes.extend(sum(&bytes));
+    Ok(bytes)
 }
 
 fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, StoreError> {
-    postcard::from_bytes(bytes).map_err(|e| StoreError::Content(e.to_string()))
+    let rotten = || StoreError::Rotten { what: "a value".to_owned() };
+    let (value, found) = bytes.split_last_chunk::<SUM>().ok_or_else(rotten)?;
+    if sum(value) != *found {
+        return Err(rotten());
+    }
+    postcard::from_bytes(value).map_err(|e| StoreError::Content(e.to_string()))
+}
+
+impl StoreError {
+    /// Says which value it is that is damaged.
+    fn of(self, what: impl FnOnce() -> String) -> Self {
+        match self {
+            StoreError::Rotten { .. } => StoreError::Rotten { what: what() },
+            other => other,
+        }
+    }
 }
 
 fn time(micros: i64) -> Time {

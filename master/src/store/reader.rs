@@ -35,8 +35,8 @@ pub(crate) struct AttemptRow {
     pub(crate) host: HostId,
     /// What can be shown of it; the host's name is left empty.
     pub(crate) view: AttemptView,
-    /// What it left.
-    pub(crate) result: Option<AttemptResult>,
+    /// What it left; an error where that is damaged.
+    pub(crate) result: Result<Option<AttemptResult>, StoreError>,
     /// Whether its result, if it has one, is the task's: others agree with it, or nobody asked.
     pub(crate) counts: bool,
     /// When what it left was removed, if that was to make room.
@@ -103,7 +103,8 @@ impl Reader {
         self.with(|db| {
             let sql = "SELECT spec FROM job WHERE id = ?";
             let spec: Option<Vec<u8>> = db.prepare_cached(sql)?.query_row([job.0], |row| row.get(0)).optional()?;
-            spec.map(|bytes| from_postcard(&bytes)).transpose()
+            let spec = spec.map(|bytes| from_postcard(&bytes)).transpose();
+            spec.map_err(|error: StoreError| error.of(|| format!("what was submitted as job {job}")))
         })
     }
 
@@ -183,7 +184,8 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         belief: judgement.map(|judgement| judgement.word().0),
     };
     let counts = super::results::counts(judgement, attempt.number);
-    let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose()?;
+    let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose();
+    let result = result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
     Ok(AttemptRow { host: HostId(row.get(3)?), view, result, counts, removed })
 }
 

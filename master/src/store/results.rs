@@ -1,6 +1,7 @@
 //! How far results are believed: verdicts on attempts, whose hosts are, and how far hosts are trusted. What is not here: any
 //! rule about it.
 
+use common::attempt::Stream;
 use common::content::BlobHash;
 use common::view::Belief;
 use common::{AttemptId, Content, HostId, Incarnation, JobId, TaskId};
@@ -30,13 +31,20 @@ impl Writer {
         self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0)).map(drop)
     }
 
-    /// What an attempt left; none where it is not there, or left nothing.
+    /// What an attempt left; none where it is not there, or left nothing. What is damaged agrees with nothing else.
     pub(crate) fn result_of(&self, attempt: AttemptId) -> Result<Option<AttemptResult>, StoreError> {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT result FROM attempt WHERE job = ? AND task = ? AND number = ?";
         let found: Option<Option<Vec<u8>>> =
             self.db().prepare_cached(sql)?.query_row((job.0, index, attempt.number), |row| row.get(0)).optional()?;
-        found.flatten().map(|bytes| from_postcard(&bytes)).transpose()
+        match found.flatten().map(|bytes| from_postcard(&bytes)).transpose() {
+            Err(error @ StoreError::Rotten { .. }) => {
+                tracing::error!(%attempt, error = %error.of(|| format!("what attempt {attempt} left")), "cannot be compared");
+                let stdout = Stream { dropped: u64::MAX, ..Stream::default() };
+                Ok(Some(AttemptResult { stdout, ..AttemptResult::default() }))
+            }
+            read => read,
+        }
     }
 }
 

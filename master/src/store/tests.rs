@@ -131,7 +131,7 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
     let mut rows = Vec::new();
     Reader::new(dir.path()).attempts(job, (1, 1), |row| rows.push(row)).unwrap();
     assert_eq!(rows[0].view.started, Some(Time(3)));
-    assert_eq!(rows[0].result.as_ref().unwrap().stdout.dropped, 3);
+    assert_eq!(rows[0].result.as_ref().unwrap().as_ref().unwrap().stdout.dropped, 3);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
     store.commit().unwrap();
     assert!(Reader::new(dir.path()).may_read("ann", &BlobHash([1; 32])).unwrap());
     let mut rows = Vec::new();
-    let each = |row: super::AttemptRow| rows.push((row.removed, row.result.is_some()));
+    let each = |row: super::AttemptRow| rows.push((row.removed, row.result.unwrap().is_some()));
     Reader::new(dir.path()).attempts(job, (1, 4), each).unwrap();
     assert_eq!(rows, [(None, true), (Some(Time(30)), false), (Some(Time(31)), false)]);
     let looked = super::look(&dir.path().join("store.sqlite")).unwrap();

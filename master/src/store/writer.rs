@@ -10,7 +10,7 @@ use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, Requ
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::log::{Files, Logs, write_again};
-use super::{AttemptResult, StoreError, connect, from_postcard, micros, schema, to_postcard};
+use super::{AttemptResult, Mark, StoreError, connect, from_postcard, micros, schema, to_postcard};
 
 /// The write-ahead log keeps at most so many bytes once they are no longer needed.
 const WAL_KEEPS: i64 = 16 << 20;
@@ -19,7 +19,14 @@ const WAL_KEEPS: i64 = 16 << 20;
 pub(crate) struct Writer {
     db: Connection,
     open: bool,
+    /// How many groups of changes were ever committed.
+    commits: u64,
+    /// Where that is noted beside the store, if anywhere.
+    mark: Option<Mark>,
 }
+
+/// In `meta`: how many groups of changes were committed.
+const COMMITS: &str = "commits";
 
 /// A job that is to be remembered.
 pub(crate) struct NewJob<'a> {
@@ -81,6 +88,13 @@ pub(crate) struct NewAttempt<'a> {
     pub(crate) why: &'a str,
 }
 
+/// How many groups of changes a store says were committed.
+pub(crate) fn commits(db: &Connection) -> Result<u64, StoreError> {
+    let found: Option<Vec<u8>> =
+        db.query_row("SELECT value FROM meta WHERE key = ?", [COMMITS], |row| row.get(0)).optional()?;
+    Ok(found.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
+}
+
 /// Brings all that the log holds into the store, durably, and begins another log. What a run before could not sync may lie
 /// in the system's memory, where it can be read, and never come to the disk; so nothing is built on it before it was
 /// written again. Somebody who reads the store meanwhile is left alone.
@@ -126,16 +140,44 @@ impl Writer {
         // After a failed sync the system shows what the disk does not have. What is read now is written anew before
         // anything is built upon it.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(Self { db, open: false })
+        let commits = commits(&db)?;
+        Ok(Self { db, open: false, commits, mark: None })
+    }
+
+    /// From now on each commit is noted beside the store.
+    pub(crate) fn keep(&mut self, mark: Mark) {
+        self.mark = Some(mark);
+    }
+
+    /// How many groups of changes were ever committed.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// Brings all that the log holds into the store's file, where nobody who reads an older state hinders it.
+    pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {
+        let busy: bool = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy {
+            tracing::warn!("somebody reads the store: its log stays beside it");
+        }
+        Ok(())
     }
 
     /// Makes everything since the last commit durable. Without changes it does nothing and says so.
     pub(crate) fn commit(&mut self) -> Result<bool, StoreError> {
-        let changed = std::mem::take(&mut self.open);
-        if changed {
-            self.db.execute_batch("COMMIT")?;
+        if !self.open {
+            return Ok(false);
         }
-        Ok(changed)
+        let commits = self.commits + 1;
+        self.set_meta(COMMITS, &commits.to_le_bytes())?;
+        self.open = false;
+        self.db.execute_batch("COMMIT")?;
+        self.commits = commits;
+        // Only now: what the mark says was durable before.
+        if let Some(mark) = &mut self.mark {
+            mark.note(commits);
+        }
+        Ok(true)
     }
 
     pub(super) fn db(&self) -> &Connection {
@@ -330,6 +372,15 @@ impl Writer {
         self.change(
             "UPDATE attempt SET state = ?, ended = ?, end_why = ? WHERE job = ? AND task = ? AND number = ?",
             params![state.to_string(), micros(now), why, id.task.job.0, id.task.index, id.number],
+        )
+        .map(drop)
+    }
+
+    /// The end of an attempt does not count against its task.
+    pub(crate) fn attempt_not_charged(&mut self, id: AttemptId) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE attempt SET charged = 0 WHERE job = ? AND task = ? AND number = ?",
+            params![id.task.job.0, id.task.index, id.number],
         )
         .map(drop)
     }

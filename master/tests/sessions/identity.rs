@@ -184,7 +184,33 @@ async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_i
     renew(of_bob.connection(), &bob).await.ok();
     says(&within(of_ann.connection().closed()).await, "expired");
     says(&Client::connect(&ann).await.err().unwrap(), "expired");
-    audited(&master, "127.0.0.1", "connect", false, "xpired").await;
+    audited(&master, "ann", "connect", false, "has expired").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_user_does_not() {
+    let mut master = Master::with(short_lives_and_no_grace).await;
+    let (pc, gone) = (master.enrol(Role::Worker, "pc").await, master.enrol(Role::Worker, "gone").await);
+    let ann = master.enrol(Role::Client, "ann").await;
+    for identity in [&pc, &gone, &ann] {
+        expired(identity).await;
+    }
+    master.settings = |config| config.renewal_grace = Interval(Duration::ZERO);
+    master.stop().await;
+    master.again().await;
+    revoke(&master, "gone").await;
+    for (identity, purpose, why) in
+        [(&gone, Purpose::Worker, "revoked"), (&ann, Purpose::Client, "by the master's clock")]
+    {
+        let home = tempfile::tempdir().unwrap();
+        towards(&master, identity).save(home.path()).unwrap();
+        let error = within(renewal::fresh(home.path(), purpose)).await.err().unwrap();
+        says(&error, why);
+    }
+    let home = tempfile::tempdir().unwrap();
+    towards(&master, &pc).save(home.path()).unwrap();
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker)).await.unwrap();
+    master.worker(&fresh, Vec::new()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

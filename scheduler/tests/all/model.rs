@@ -19,6 +19,10 @@ use scheduler::event::{Bag, Progress, Terms, Tried};
 use scheduler::policy::Ordering;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
+mod told;
+
+use told::{eager, learns_limits, preempted, speaker};
+
 /// More attempts of one task than this are not all remembered; beyond it verdicts are not foreseen.
 const SURELY_REMEMBERED: u32 = 32;
 
@@ -642,9 +646,7 @@ impl Model {
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let stays = |id| !self.lent.contains(&id);
         let free = |id, host: &ModelHost| host.takes_work() && stays(id) && self.in_slots(id) < host.usable();
-        // A user may have all that he may have.
-        let bounded = self.settings.sharing.as_ref().is_some_and(|sharing| sharing.most_running_each.is_some());
-        let idle = self.hosts.iter().find(|(id, host)| !bounded && free(**id, host) && does(id));
+        let idle = self.hosts.iter().find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };
@@ -777,34 +779,4 @@ fn unrequested(bag: &Bag) -> BTreeSet<u32> {
     let policy = scheduler::policy::policy(&bag.rules.policy);
     let told_apart = policy.is_some_and(|policy| matches!(policy.ordering, Ordering::Batchactive(_)));
     if bag.disclosed && told_apart { bag.tasks.iter().collect() } else { BTreeSet::new() }
-}
-
-/// Whether the policy sets limits of its own, at which being killed is no failure.
-fn learns_limits(policy: &str) -> bool {
-    ["TOPTIMAL", "ATOPTIMAL"].contains(&policy) || policy.contains("limits=learned")
-}
-
-/// Whether the policy leaves no host idle while tasks wait.
-fn eager(policy: &str) -> bool {
-    ["FCFS", "PRI-CR", "PRI-HISTORY", "deskgrid"].contains(&policy)
-}
-
-/// The host that the event comes from.
-/// Whose place somebody else took.
-fn preempted(effect: &Effect) -> Option<AttemptId> {
-    match effect {
-        Effect::Stop { attempt, why: EndReason::Preempted { .. }, .. } => Some(*attempt),
-        _ => None,
-    }
-}
-
-fn speaker(event: &Event) -> Option<HostId> {
-    match event {
-        Event::HostJoined { host, .. }
-        | Event::HostHeard { host, .. }
-        | Event::AttemptsMoved { host, .. }
-        | Event::AttemptEnded { host, .. }
-        | Event::AttemptsReturned { host, .. } => Some(*host),
-        _ => None,
-    }
 }

@@ -193,17 +193,26 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_at_any_sync() {
     }
 }
 
+/// The number of an identity, by which the master tells apart who sends what.
+fn number_of(grid: &Grid, name: &str) -> String {
+    let store = grid.state("admin").join("master").join("store.sqlite");
+    let store = rusqlite::Connection::open(store).expect("a store");
+    let query = "SELECT lower(hex(uuid)) FROM peer WHERE name = ?";
+    store.query_row(query, [name], |row| row.get(0)).expect("an identity of this name")
+}
+
 /// What is known by its hash before: where the master will put the input of a bag and its task's output.
 fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, PathBuf)> {
     let content = grid.state("admin").join("master").join("content");
     let hex = |text: String| blake3::hash(text.as_bytes()).to_hex().to_string();
     let (input, output) = (hex(ledger.input(bag)), hex(ledger.output(bag, 1) + "\n"));
-    let part = |hash: &str| content.join("incoming").join(format!("{hash}.part"));
+    let (user, worker) = (number_of(grid, "user"), number_of(grid, "h1"));
+    let part = |from: &str, hash: &str| content.join("incoming").join(format!("{from}.{hash}.part"));
     let dir = |hash: &str| content.join(&hash[..2]);
     vec![
-        ("content", part(&input)),
+        ("content", part(&user, &input)),
         ("a directory of content", dir(&input)),
-        ("content", part(&output)),
+        ("content", part(&worker, &output)),
         ("a directory of content", dir(&output)),
     ]
 }

@@ -20,6 +20,8 @@ pub struct Report {
     pub connected: bool,
     /// For how long it has, or has not, in seconds.
     pub connected_for_s: f64,
+    /// Why it does not, where it does not and that is known.
+    pub not_connected_because: Option<String>,
     /// What tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
     pub decision: String,
     /// Why not everything, if so: one of the words.
@@ -90,6 +92,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) facts: &'a HostFacts,
     /// Whether it speaks with the master, and since when.
     pub(crate) connected: (bool, Time),
+    /// Why it does not, if so.
+    pub(crate) out: Option<&'a str>,
     pub(crate) policy: &'a Policy,
     pub(crate) machine: &'a Machine,
 }
@@ -105,6 +109,7 @@ impl Shown<'_> {
             master: self.master.to_owned(),
             connected: self.connected.0,
             connected_for_s: now.since(self.connected.1).secs(),
+            not_connected_because: self.out.map(str::to_owned),
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),
             decided_for_s: now.since(since).secs(),

@@ -28,7 +28,7 @@ fn report() -> Report {
     let policy = Policy::new(Rules::dedicated(), &room, [], Time(0));
     let machine = Machine::new(3, Span::ZERO, None, []);
     let connected = (false, Time(0));
-    Shown { host: "h", master: "m:1", facts: &facts, connected, policy: &policy, machine: &machine }
+    Shown { host: "h", master: "m:1", facts: &facts, connected, out: None, policy: &policy, machine: &machine }
         .report(Time(2_000_000))
 }
 

@@ -631,7 +631,7 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
 #[test]
 fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
     let mut world = running(None);
-    assert_eq!(world.tell(Event::Shutdown), [Action::Save(id(1)), Action::Terminate(id(1))]);
+    assert_eq!(world.tell(Event::Shutdown), [Action::Closing, Action::Save(id(1)), Action::Terminate(id(1))]);
     let mut world = running(None);
     assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Terminate(id(1))]);
 }
@@ -721,7 +721,7 @@ fn an_eviction_ends_what_is_suspended_at_once() {
     let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
     assert_eq!(actions, [1, 2].map(|i| [Action::Save(id(i)), Action::Kill(id(i))]).concat(), "nobody needs to be told");
     // A frozen process cannot be asked, and one that is given back is not given back twice.
-    assert_eq!(world.tell(Event::Shutdown), []);
+    assert_eq!(world.tell(Event::Shutdown), [Action::Closing]);
     world.settle();
     assert!(world.left && world.fates.values().all(|fate| *fate == Fate::Returned));
 }

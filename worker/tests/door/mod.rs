@@ -49,7 +49,7 @@ impl Master {
         let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
         let (certificate, key) = leaf(&issuer, "worker");
         let chain = tls::ServerChain { certificate: server, key: PrivateKeyDer::Pkcs8(server_key), ca: ca.clone() };
-        let config = tls::server_config(vec![chain], &[Purpose::Worker.alpn()], std::sync::Arc::new(|_, _| false));
+        let config = tls::server_config(vec![chain], &[Purpose::Worker.alpn()]);
         let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
         let master = endpoint.local_addr().unwrap().to_string();

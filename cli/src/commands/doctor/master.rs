@@ -70,7 +70,14 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
         return Finding::wrong(check, what, "set this machine's clock; it seems to be far behind");
     }
     if now_s > validity.until_s {
-        return Finding::wrong(check, format!("{name}: it has expired on {}", day(validity.until_s)), rejoin(who));
+        let what = format!("{name}: it has expired on {} by this machine's clock", day(validity.until_s));
+        let todo = match who {
+            WORKER => {
+                "nothing, where the clock is right: a worker that the master still knows renews it by itself".to_owned()
+            }
+            _ => rejoin(who),
+        };
+        return Finding::wrong(check, what, todo);
     }
     let what = format!("{name}: valid until {}", day(validity.until_s));
     if validity.until_s - now_s < LATE_S { Finding::note(check, what, rejoin(who)) } else { Finding::ok(check, what) }
@@ -129,11 +136,14 @@ fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
 
 /// The master's clock is taken to have been read in the middle of its answer.
 fn clock(check: String, now: Time, probe: &Probe) -> Finding {
-    let off_s = now.secs() - probe.took.as_secs_f64() / 2.0 - probe.now.secs();
+    let off_s = probe.off_s(now);
     let way = if off_s < 0.0 { "behind" } else { "ahead of" };
     let todo = "have both clocks set by the network (on most systems: timedatectl set-ntp true)";
     match off_s.abs() {
-        off if off > OFF_WRONG_S => Finding::wrong(check, format!("{off:.0} s {way} the master's"), todo),
+        off if off > OFF_WRONG_S => {
+            let what = format!("{off:.0} s ({}) {way} the master's", link::coarse(off));
+            Finding::wrong(check, what, todo)
+        }
         off if off > OFF_NOTE_S => Finding::note(check, format!("{off:.1} s {way} the master's"), todo),
         off => Finding::ok(check, format!("within {:.2} s of the master's", off + probe.took.as_secs_f64() / 2.0)),
     }
@@ -183,7 +193,7 @@ mod tests {
             (1_001.0, Severity::Ok, "within 1.00 s"),
             (1_021.0, Severity::Note, "20.0 s ahead of"),
             (981.0, Severity::Note, "20.0 s behind"),
-            (4_601.0, Severity::Wrong, "3600 s ahead of"),
+            (4_601.0, Severity::Wrong, "3600 s (60 minutes) ahead of"),
         ] {
             let finding = clock("clock".to_owned(), at(now_s), &probe);
             assert!(finding.severity == severity && finding.what.contains(word), "{now_s}: {finding:?}");

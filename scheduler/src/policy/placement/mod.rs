@@ -147,6 +147,7 @@ impl<'a> Scene<'a> {
         let (now, start_cost) = (self.now, self.settings.start_cost);
         let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
         self.hosts.offer(id, self.needs())
+            && self.job.bar(id).is_none()
             && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
     }
 
@@ -165,6 +166,9 @@ impl<'a> Scene<'a> {
     /// Whether another attempt of the task may go to this host: none of its live ones is there, and where results are
     /// compared none is on a host of the same owner, and none of its results is from one.
     pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
+        if self.job.shuns(index, host, self.hosts) {
+            return false;
+        }
         if !self.job.rules.quorum.compares() {
             return !self.job.is_on(index, host);
         }

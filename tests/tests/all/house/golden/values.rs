@@ -201,6 +201,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::Stopped,
         Outcome::OverLimit("too many files".into()),
         Outcome::ResultLost("a file is damaged".into()),
+        Outcome::NoRoom("its input cannot be placed".into()),
     ];
     let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
     vec![

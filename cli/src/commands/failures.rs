@@ -1,0 +1,148 @@
+//! Why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host, with the last lines that one of
+//! them wrote to its standard error.
+
+use std::collections::BTreeMap;
+
+use common::selector::Selector;
+use common::view::{AttemptState, AttemptView, JobView, TaskState, TaskView};
+use common::{IdSet, TaskId};
+use serde::Serialize;
+
+use super::cat;
+use crate::args::job::StreamName;
+use crate::failure::Failure;
+use crate::output::json;
+use crate::output::table::printable;
+use crate::session::Session;
+
+/// More failed tasks than this are not summed up: their list would take too much memory.
+const MOST_TASKS: u64 = 20_000;
+/// So many causes are shown, the most frequent first.
+const SHOWN: usize = 5;
+/// So many hosts of a cause are named.
+const SHOWN_HOSTS: usize = 4;
+/// So many lines of standard error are shown, each so long at most, in characters.
+const LAST_LINES: usize = 5;
+const LINE: usize = 200;
+
+/// A job with why its tasks failed, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct JobInfo<'a> {
+    #[serde(flatten)]
+    pub(super) job: json::Job,
+    #[serde(skip_serializing_if = "<[Cause]>::is_empty")]
+    pub(super) failures: &'a [Cause],
+}
+
+/// One cause of failures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Cause {
+    /// How the attempts ended, in words.
+    cause: String,
+    /// How many attempts ended like that.
+    attempts: u64,
+    /// How many of them on each host, the most first.
+    hosts: Vec<OnHost>,
+    /// A task with such an attempt.
+    task: String,
+    /// The last lines that it wrote to its standard error.
+    stderr: Vec<String>,
+}
+
+/// How many attempts failed on a host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct OnHost {
+    host: String,
+    attempts: u64,
+}
+
+/// Failed attempts of one cause, as they are counted.
+struct Counted {
+    attempts: u64,
+    hosts: BTreeMap<String, u64>,
+    example: TaskId,
+}
+
+/// Why tasks of the job failed, the most frequent cause first; nothing where none did, or too many to look at.
+///
+/// # Errors
+/// If the master refuses or the connection is gone.
+pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, Failure> {
+    if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
+        return Ok(Vec::new());
+    }
+    let tasks = session.tasks(job.job, Selector::All, vec![TaskState::Failed]).await?;
+    let mut counted: Vec<(String, Counted)> = count(&tasks).into_iter().collect();
+    counted.sort_by(|a, b| b.1.attempts.cmp(&a.1.attempts).then_with(|| a.0.cmp(&b.0)));
+    counted.truncate(SHOWN);
+
+    let mut causes = Vec::with_capacity(counted.len());
+    for (cause, Counted { attempts, hosts, example }) in counted {
+        let mut hosts: Vec<OnHost> = hosts.into_iter().map(|(host, attempts)| OnHost { host, attempts }).collect();
+        hosts.sort_by_key(|on| std::cmp::Reverse(on.attempts));
+        let stderr = last_lines(session, example).await?;
+        causes.push(Cause { cause, attempts, hosts, task: example.to_string(), stderr });
+    }
+    Ok(causes)
+}
+
+/// Failed attempts of these tasks, by cause.
+fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
+    let mut causes: BTreeMap<String, Counted> = BTreeMap::new();
+    for task in tasks {
+        let failed = task.attempts.iter().filter(|attempt| attempt.state == AttemptState::Failed);
+        for attempt in failed {
+            let counted = causes.entry(cause(attempt)).or_insert_with(|| Counted {
+                attempts: 0,
+                hosts: BTreeMap::new(),
+                example: task.task,
+            });
+            counted.attempts += 1;
+            *counted.hosts.entry(attempt.host.clone()).or_default() += 1;
+        }
+    }
+    causes
+}
+
+/// How an attempt ended: what is said of it begins with why it was started.
+fn cause(attempt: &AttemptView) -> String {
+    let said = attempt.reason.as_deref().unwrap_or_default();
+    said.split_once("; ").map_or(said, |(_, end)| end).to_owned()
+}
+
+/// The last lines that a task wrote to its standard error.
+async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Failure> {
+    let tasks = Selector::Ids(IdSet::from_range(task.index, task.index));
+    let outputs = session.outputs(task.job, tasks).await?;
+    let Some(output) = outputs.first() else { return Ok(Vec::new()) };
+    let (bytes, _) = cat::written(session, output, StreamName::Stderr).await?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    Ok(last.iter().map(|line| line.chars().take(LINE).collect()).collect())
+}
+
+/// The causes as text, to stand before a job's facts; empty where there are none.
+pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
+    if job.tasks.failed > MOST_TASKS {
+        return format!(
+            "{} tasks failed; deskgrid task list {} --state failed shows why\n\n",
+            job.tasks.failed, job.job
+        );
+    }
+    let mut text = String::new();
+    for Cause { cause, attempts, hosts, task, stderr } in causes {
+        let on: Vec<String> =
+            hosts.iter().take(SHOWN_HOSTS).map(|on| format!("{} on {}", on.attempts, on.host)).collect();
+        let more = if hosts.len() > SHOWN_HOSTS { ", ..." } else { "" };
+        let what = if *attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
+        text += &format!("{what}: {} ({}{more}), as task {task}\n", printable(cause), printable(&on.join(", ")));
+        for line in stderr {
+            text += &format!("    {}\n", printable(line));
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}

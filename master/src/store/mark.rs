@@ -1,0 +1,153 @@
+//! The mark: a small file beside the store that says how far the store got. A store that is behind it is not the one that the
+//! master left. It is written after what it says is durable, so a crash leaves it behind the store and never ahead of it.
+//!
+//! It has two places, each a sector of its own with a checksum, that take turns: one that was being written when the power
+//! went leaves the other. What is not here: what follows from it ([`crate::whole`]).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use uuid::Uuid;
+
+const FILE: &str = "mark";
+const PLACE: usize = 512;
+
+/// What a mark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marked {
+    /// Which grid's store.
+    pub(crate) grid: Uuid,
+    /// How many groups of changes were committed, at least.
+    pub(crate) commits: u64,
+    /// What the store's file hashes to, if it was closed in order and not opened since.
+    pub(crate) whole: Option<[u8; 32]>,
+}
+
+/// A mark that is kept up to date.
+pub(crate) struct Mark {
+    file: File,
+    marked: Marked,
+    /// How often it was written.
+    turn: u64,
+    /// Whether it was said that it cannot be written.
+    told: bool,
+}
+
+impl Marked {
+    /// As one place has it: a line of text, its checksum, and blanks.
+    fn to_place(self, turn: u64) -> [u8; PLACE] {
+        let Self { grid, commits, whole } = self;
+        let whole = whole.map_or_else(|| "open".to_owned(), |hash| blake3::Hash::from(hash).to_string());
+        let text = format!("deskgrid mark {turn} {grid} {commits} {whole}");
+        let line = format!("{text} {}\n", sum(&text));
+        let mut place = [b' '; PLACE];
+        place[..line.len()].copy_from_slice(line.as_bytes());
+        place
+    }
+
+    fn of_place(place: &[u8]) -> Option<(u64, Self)> {
+        let line = std::str::from_utf8(place).ok()?.trim_end();
+        let (text, found) = line.rsplit_once(' ')?;
+        if found != sum(text) {
+            return None;
+        }
+        let mut words = text.strip_prefix("deskgrid mark ")?.split(' ');
+        let turn = words.next()?.parse().ok()?;
+        let (grid, commits) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let whole = match words.next()? {
+            "open" => None,
+            hash => Some(*blake3::Hash::from_hex(hash).ok()?.as_bytes()),
+        };
+        Some((turn, Self { grid, commits, whole }))
+    }
+}
+
+fn sum(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
+}
+
+fn newest(file: &File) -> io::Result<Option<(u64, Marked)>> {
+    let mut bytes = [0; 2 * PLACE];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    let places = bytes[..filled].chunks(PLACE);
+    Ok(places.filter_map(Marked::of_place).max_by_key(|(turn, _)| *turn))
+}
+
+impl Mark {
+    /// What the mark in `home` says; none where there is none, or none that can be read.
+    pub(crate) fn read(home: &Path) -> io::Result<Option<Marked>> {
+        match File::open(home.join(FILE)) {
+            Ok(file) => Ok(newest(&file)?.map(|(_, marked)| marked)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the mark in `home` say this, durably.
+    pub(crate) fn write(home: &Path, marked: Marked) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(home.join(FILE))?;
+        let turn = newest(&file)?.map_or(0, |(turn, _)| turn);
+        let mut mark = Self { file, marked, turn, told: false };
+        mark.put()?;
+        mark.file.sync_all()?;
+        link::files::sync_dir(home)?;
+        Ok(mark)
+    }
+
+    /// So many groups of changes are durable. The mark is not synced with each of them: after a loss of power it says less.
+    pub(crate) fn note(&mut self, commits: u64) {
+        self.marked.commits = commits;
+        if let Err(error) = self.put()
+            && !std::mem::replace(&mut self.told, true)
+        {
+            tracing::warn!(%error, "it cannot be noted beside the store how far it got");
+        }
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        self.turn += 1;
+        let at = if self.turn.is_multiple_of(2) { 0 } else { PLACE as u64 };
+        self.file.write_all_at(&self.marked.to_place(self.turn), at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKED: Marked = Marked { grid: Uuid::nil(), commits: 7, whole: Some([9; 32]) };
+
+    #[test]
+    fn the_newest_word_is_read_and_a_torn_one_leaves_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Mark::read(dir.path()).unwrap(), None);
+        let mut mark = Mark::write(dir.path(), MARKED).unwrap();
+        assert_eq!(Mark::read(dir.path()).unwrap(), Some(MARKED));
+        for commits in 8..20 {
+            mark.note(commits);
+            assert_eq!(Mark::read(dir.path()).unwrap(), Some(Marked { commits, ..MARKED }));
+        }
+        let path = dir.path().join(FILE);
+        let bytes = std::fs::read(&path).unwrap();
+        for at in [0, PLACE] {
+            let mut torn = bytes.clone();
+            torn[at + 20..at + 40].fill(b'x');
+            std::fs::write(&path, torn).unwrap();
+            let left = Mark::read(dir.path()).unwrap().unwrap().commits;
+            assert!((18..=19).contains(&left), "{left}");
+        }
+        std::fs::write(&path, [0; PLACE]).unwrap();
+        assert_eq!(Mark::read(dir.path()).unwrap(), None);
+        let open = Marked { whole: None, ..MARKED };
+        Mark::write(dir.path(), open).unwrap();
+        assert_eq!(Mark::read(dir.path()).unwrap(), Some(open), "what cannot be read is written anew");
+    }
+}

@@ -1,0 +1,351 @@
+//! Whether the store is the one that the master left: it is looked at before anything is changed. A grid whose store is lost
+//! would turn everybody away, so a master that finds such a thing does not start, and says how to go on.
+//!
+//! What is not here: whether what the store holds makes sense ([`crate::store`], [`crate::operations`]).
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use common::{Span, Time};
+use link::LinkError;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::core::note_of;
+use crate::store::{self, Known, Mark, Marked, Writer};
+use crate::{Accept, MasterError, authority};
+
+const STORE: &str = "store.sqlite";
+const LOG: &str = "store.sqlite-wal";
+/// Clocks that are set by the network at each start may lie behind by so much, and it is noted now and then only that the
+/// master is up.
+const SLACK: Span = Span::from_secs(600);
+
+/// How a store is not the one that the master left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// There is none, though there are keys of a grid.
+    Missing,
+    /// There is nothing in it, though there are keys of a grid.
+    Empty,
+    /// It is that of another grid than the keys.
+    OtherGrid,
+    /// It lacks the newest of what was acknowledged: so many groups of changes.
+    Older(u64),
+    /// It was changed since the master ended in order.
+    Changed,
+    /// There are no keys of the grid, though the store has somebody in it.
+    NoKeys,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Missing => f.write_str("the store is missing, though the keys of a grid are there"),
+            Lost::Empty => f.write_str("the store is empty, or its log has gone, though the keys of a grid are there"),
+            Lost::OtherGrid => f.write_str("the store is that of another grid than the keys"),
+            Lost::Older(missing) => write!(
+                f,
+                "the store lacks the last {missing} groups of changes that the master made durable: it is an older one, or its \
+                 log (store.sqlite-wal) has gone or was cut"
+            ),
+            Lost::Changed => f.write_str("the store was changed, or damaged, since the master ended in order"),
+            Lost::NoKeys => {
+                f.write_str("the CA's certificate is missing, though the store knows who belongs to the grid")
+            }
+        }
+    }
+}
+
+impl Lost {
+    /// What to do.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Lost::Missing | Lost::Empty | Lost::OtherGrid => {
+                "put store.sqlite (with store.sqlite-wal) back; or move the directory `master` aside, then: deskgrid master \
+                 restore BACKUP. Moved aside with nothing in its place, a new grid begins: everybody has to join it"
+            }
+            Lost::Older(_) | Lost::Changed => {
+                "put back store.sqlite and store.sqlite-wal as they were, or restore a backup. To go on with what is there, and \
+                 without what is missing: deskgrid master start --accept-store"
+            }
+            Lost::NoKeys => "put ca.der and ca.key.der of a backup in its place",
+        }
+    }
+
+    /// Whether there is nothing to look at.
+    pub(crate) fn is_empty(self) -> bool {
+        matches!(self, Lost::Missing | Lost::Empty)
+    }
+}
+
+/// Looks how the store in `home` is not the one that the master left, if so. Changes nothing. A store that cannot be read is
+/// somebody else's affair.
+pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
+    let ca = authority::exists(home)?;
+    let mark = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
+    let path = home.join(STORE);
+    let begun = ca || mark.is_some();
+    match fs::metadata(&path) {
+        Err(_) => return Ok(begun.then_some(Lost::Missing)),
+        Ok(meta) if meta.len() == 0 => return Ok(begun.then_some(Lost::Empty)),
+        Ok(_) => {}
+    }
+    let closed = log_bytes(home) == 0;
+    let changed = match mark.and_then(|mark| mark.whole) {
+        Some(whole) if closed => hash(home).map_err(LinkError::file("cannot read", &path))? != whole,
+        _ => false,
+    };
+    Ok(known(&path, home, ca, mark)?.unwrap_or(changed.then_some(Lost::Changed)))
+}
+
+/// What the store itself says; nothing where it says nothing, or agrees with what is around it. One that is a copy is older on
+/// purpose, and changed.
+fn known(path: &Path, home: &Path, ca: bool, mark: Option<Marked>) -> Result<Option<Option<Lost>>, MasterError> {
+    let Ok((db, version)) = store::open_to_look(path) else { return Ok(None) };
+    if version == 0 {
+        return Ok((ca || mark.is_some()).then_some(Some(Lost::Empty)));
+    }
+    let Ok(found) = Known::of(&db) else { return Ok(None) };
+    let Some(grid) = found.grid else { return Ok(ca.then_some(Some(Lost::Empty))) };
+    if !ca {
+        return Ok(found.peers.then_some(Some(Lost::NoKeys)));
+    }
+    if authority::grid_of(home)?.is_some_and(|of_ca| of_ca != grid) {
+        return Ok(Some(Some(Lost::OtherGrid)));
+    }
+    if found.copied {
+        return Ok(Some(None));
+    }
+    let had = mark.filter(|mark| mark.grid == grid).map_or(0, |mark| mark.commits);
+    Ok((found.commits < had).then(|| Some(Lost::Older(had - found.commits))))
+}
+
+fn log_bytes(home: &Path) -> u64 {
+    fs::metadata(home.join(LOG)).map_or(0, |log| log.len())
+}
+
+/// What the store's file hashes to. Nobody in this process may have the store open: closing the file would let go of its locks.
+fn hash(home: &Path) -> io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut File::open(home.join(STORE))?, &mut hasher)?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it as it is.
+pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
+    let lost = look(home)?;
+    match lost {
+        Some(Lost::Older(_) | Lost::Changed) if accept.store => {}
+        Some(lost) => return Err(MasterError::Lost(lost)),
+        None => {}
+    }
+    let before = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
+    if let Some(mark) = before.filter(|mark| mark.whole.is_some()) {
+        // From now on the file changes.
+        let open = Marked { whole: None, ..mark };
+        Mark::write(home, open).map_err(LinkError::file("cannot write", home.join("mark")))?;
+    }
+    let mut store = Writer::open(home)?;
+    look_at_clock(&store, clock, accept)?;
+    if let Some(Lost::Older(missing)) = lost {
+        tracing::warn!(missing, "the store is older than its master: it is taken as a copy");
+        store.is_a_copy(clock.now())?;
+        store.commit()?;
+    }
+    Ok(store)
+}
+
+/// A clock that lies before what has happened already would make certificates that hold for nobody, and count leases anew.
+fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), MasterError> {
+    let (now, up) = (clock.now(), store.note("up")?.and_then(note_of).unwrap_or_default());
+    let behind = up.since(now);
+    if behind <= SLACK {
+        return Ok(());
+    }
+    let shown = |time: Time| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(time.0)).to_string();
+    if accept.clock {
+        tracing::warn!(up = shown(up), "the master was up at a later time than the clock shows now");
+        return Ok(());
+    }
+    Err(MasterError::Clock { now: shown(now), up: shown(up), behind: link::coarse(behind.secs()) })
+}
+
+/// Notes beside the store from now on how far it gets.
+pub(crate) fn watch(home: &Path, store: &mut Writer, grid: Uuid) -> Result<(), MasterError> {
+    let marked = Marked { grid, commits: store.commits(), whole: None };
+    store.keep(Mark::write(home, marked).map_err(LinkError::file("cannot write", home.join("mark")))?);
+    Ok(())
+}
+
+/// Notes what the store's file hashes to, now that nobody writes to it. Where it has a log still, or this fails, it is only
+/// known how far it got.
+pub(crate) fn note_end(home: &Path, grid: Uuid) {
+    let note = || -> io::Result<()> {
+        let Some(mark) = Mark::read(home)?.filter(|mark| mark.grid == grid) else { return Ok(()) };
+        if log_bytes(home) > 0 {
+            return Ok(());
+        }
+        Mark::write(home, Marked { whole: Some(hash(home)?), ..mark }).map(drop)
+    };
+    if let Err(error) = note() {
+        tracing::warn!(%error, "it cannot be noted how the store was left");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock() -> Clock {
+        Clock::start()
+    }
+
+    /// A grid with keys, after an orderly end.
+    fn grid() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+        dir
+    }
+
+    /// One start of a master, some changes, and its end: in order, or not.
+    fn run(home: &Path, accept: Accept, orderly: bool, change: fn(&mut Writer)) -> Result<u32, MasterError> {
+        let mut store = open(home, clock(), accept)?;
+        let grid = Uuid::from_bytes(store.meta("grid", || *Uuid::from_u128(5).as_bytes())?);
+        store.commit()?;
+        watch(home, &mut store, grid)?;
+        crate::authority::Authority::open(home, grid, std::time::Duration::from_secs(86_400))?;
+        let (incarnation, _) = store.begin(clock().now())?;
+        store.set_meta("up", &clock().now().0.to_le_bytes())?;
+        store.commit()?;
+        change(&mut store);
+        store.commit()?;
+        if orderly {
+            store.empty_log()?;
+            drop(store);
+            note_end(home, grid);
+        } else {
+            killed(home, store);
+        }
+        Ok(incarnation.0)
+    }
+
+    /// Leaves behind what there is when a master is killed: what is in its files before it closes them.
+    fn killed(home: &Path, store: Writer) {
+        let files = [STORE, LOG, "mark"];
+        let left = files.map(|name| (home.join(name), fs::read(home.join(name)).unwrap()));
+        drop(store);
+        left.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    }
+
+    fn refused(home: &Path) -> Lost {
+        match open(home, clock(), Accept::default()) {
+            Err(MasterError::Lost(lost)) => lost,
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it was opened"),
+        }
+    }
+
+    #[test]
+    fn a_master_starts_again_after_an_orderly_end_and_after_a_kill() {
+        let dir = grid();
+        assert_eq!(fs::metadata(dir.path().join(LOG)).map_or(0, |log| log.len()), 0, "the file alone is whole");
+        for orderly in [true, false, false, true, false] {
+            run(dir.path(), Accept::default(), orderly, |store| store.set_meta("x", &[1]).unwrap()).unwrap();
+            assert_eq!(look(dir.path()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_master_with_keys_and_a_store_that_is_missing_or_empty_does_not_start_and_changes_nothing() {
+        let dir = grid();
+        let store = dir.path().join(STORE);
+        let whole = fs::read(&store).unwrap();
+        fs::remove_file(&store).unwrap();
+        assert_eq!(refused(dir.path()), Lost::Missing);
+        assert!(!store.exists());
+        fs::write(&store, "").unwrap();
+        assert_eq!(refused(dir.path()), Lost::Empty);
+        assert_eq!(fs::read(&store).unwrap(), b"");
+        assert!(open(dir.path(), clock(), Accept { store: true, clock: true }).is_err(), "nobody accepts that");
+        fs::write(&store, whole).unwrap();
+        run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+    }
+
+    #[test]
+    fn a_store_of_another_grid_or_without_its_keys_is_refused() {
+        let (dir, other) = (grid(), tempfile::tempdir().unwrap());
+        let mut store = open(other.path(), clock(), Accept::default()).unwrap();
+        store.meta("grid", || [9; 16]).unwrap();
+        store.commit().unwrap();
+        drop(store);
+        fs::copy(other.path().join(STORE), dir.path().join(STORE)).unwrap();
+        assert_eq!(refused(dir.path()), Lost::OtherGrid);
+
+        let dir = grid();
+        let add =
+            |store: &mut Writer| drop(store.add_peer(common::token::Role::Client, "ann", [1; 32], Time(1)).unwrap());
+        run(dir.path(), Accept::default(), true, add).unwrap();
+        fs::remove_file(dir.path().join("ca.der")).unwrap();
+        assert_eq!(refused(dir.path()), Lost::NoKeys);
+    }
+
+    #[test]
+    fn a_store_that_lacks_what_was_durable_is_refused_until_an_admin_takes_it_as_a_copy() {
+        for lose_log in [true, false] {
+            let dir = grid();
+            let (store, log) = (dir.path().join(STORE), dir.path().join(LOG));
+            let before = fs::read(&store).unwrap();
+            let last =
+                run(dir.path(), Accept::default(), !lose_log, |store| store.set_meta("x", &[1]).unwrap()).unwrap();
+            let _ = fs::remove_file(dir.path().join("store.sqlite-shm"));
+            if lose_log {
+                fs::remove_file(&log).unwrap();
+            } else {
+                fs::write(&store, before).unwrap();
+            }
+            assert!(matches!(refused(dir.path()), Lost::Older(1..)), "log: {lose_log}");
+            let accept = Accept { store: true, clock: false };
+            let next = run(dir.path(), accept, true, |_| ()).unwrap();
+            assert!(next > last, "numbers are not given twice: {next} after {last}");
+            run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_flipped_bit_of_a_store_that_was_closed_in_order_is_noticed() {
+        let dir = grid();
+        let store = dir.path().join(STORE);
+        let whole = fs::read(&store).unwrap();
+        for bit in (0..whole.len() * 8).step_by(whole.len() * 8 / 60) {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&store, &bytes).unwrap();
+            let opened = open(dir.path(), clock(), Accept::default());
+            assert!(opened.is_err(), "bit {bit}");
+            assert_eq!(fs::read(&store).unwrap(), bytes, "nothing was changed");
+        }
+        fs::write(&store, whole).unwrap();
+        run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+    }
+
+    #[test]
+    fn a_clock_before_the_masters_last_word_is_refused_until_an_admin_says_that_it_is_right() {
+        let dir = grid();
+        let ahead = |store: &mut Writer| {
+            let later = clock().now() + Span::from_secs(40 * 86_400);
+            store.set_meta("up", &later.0.to_le_bytes()).unwrap();
+        };
+        run(dir.path(), Accept::default(), true, ahead).unwrap();
+        match open(dir.path(), clock(), Accept::default()) {
+            Err(error @ MasterError::Clock { .. }) => assert!(error.to_string().contains("40 days behind"), "{error}"),
+            _ => panic!("it was opened"),
+        }
+        assert_eq!(look(dir.path()).unwrap(), None, "nothing is lost by that");
+        run(dir.path(), Accept { store: false, clock: true }, true, |_| ()).unwrap();
+        run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+    }
+}

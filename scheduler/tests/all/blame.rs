@@ -1,0 +1,285 @@
+//! Hosts that fail what succeeds elsewhere: where retries go, what is charged to a task, and when a host gets nothing.
+
+use common::attempt::Outcome;
+use common::host::{OwnerState, Status};
+use common::job::Rules;
+use common::view::{HostState, JobState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use scheduler::effect::StartReason;
+use scheduler::event::Bag;
+use scheduler::{Effect, Event, Scheduler, Settings};
+
+const GOOD: HostId = HostId(1);
+const BAD: HostId = HostId(2);
+
+/// A scheduler that holds hosts responsible, and what runs where.
+struct Grid {
+    scheduler: Scheduler,
+    now: Time,
+    live: Vec<(HostId, AttemptId, StartReason)>,
+    started: Vec<(HostId, AttemptId)>,
+}
+
+impl Grid {
+    fn new(hosts: &[HostId]) -> Self {
+        let settings = Settings { benching: true, ..Settings::default() };
+        let scheduler = Scheduler::new(settings, Incarnation(1));
+        let mut grid = Self { scheduler, now: Time(1_000_000), live: Vec::new(), started: Vec::new() };
+        hosts.iter().for_each(|host| grid.joins(*host));
+        grid
+    }
+
+    fn send(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.scheduler.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Start { host, attempt, why, .. } => {
+                    self.live.push((host, attempt, why));
+                    self.started.push((host, attempt));
+                }
+                Effect::Ended { attempt, .. } => self.live.retain(|(_, live, _)| *live != attempt),
+                _ => {}
+            }
+        }
+    }
+
+    fn joins(&mut self, host: HostId) {
+        let (slots, speed) = (1, Speed::REFERENCE);
+        self.send(Event::HostJoined { host, slots, speed, status: status(), held: Vec::new() });
+    }
+
+    fn submit(&mut self, job: u32, tasks: u32, retries: u32) -> JobId {
+        let rules = Rules { retries, ..Rules::default() };
+        let bag = Box::new(Bag::new(IdSet::from_range(1, tasks), rules));
+        self.send(Event::JobSubmitted { job: JobId(job.into()), bag });
+        JobId(job.into())
+    }
+
+    fn on(&self, host: HostId) -> Option<AttemptId> {
+        self.live.iter().find(|(on, ..)| *on == host).map(|(_, attempt, _)| *attempt)
+    }
+
+    /// What runs on this host ends like this, after so long.
+    fn ends(&mut self, host: HostId, outcome: Outcome, millis: u64) {
+        let attempt = self.on(host).expect("something runs there");
+        self.pass(millis);
+        self.send(Event::AttemptEnded { host, attempt, outcome, ran: Span::from_millis(millis) });
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.now = self.now + Span::from_millis(millis);
+    }
+
+    /// The bad host fails everything at once, the good one is done with a task each time the other has failed `fast` times
+    /// or has nothing; until all is settled. How many attempts the bad host had.
+    fn work_off(&mut self, job: JobId, fast: u32, bad: &Outcome) -> usize {
+        for _ in 0..10_000 {
+            for _ in 0..fast {
+                if self.on(BAD).is_some() {
+                    self.ends(BAD, bad.clone(), 1);
+                }
+            }
+            if self.on(GOOD).is_some() {
+                self.ends(GOOD, Outcome::Succeeded, 200);
+            }
+            if self.state(job) != JobState::Running {
+                break;
+            }
+        }
+        self.started.iter().filter(|(host, attempt)| *host == BAD && attempt.task.job == job).count()
+    }
+
+    fn state(&self, job: JobId) -> JobState {
+        self.scheduler.job_state(job).expect("it is there")
+    }
+
+    fn finished(&self, job: JobId) -> u64 {
+        self.scheduler.job_counts(job).expect("it is there").finished
+    }
+
+    fn host_state(&self, host: HostId) -> HostState {
+        self.scheduler.host(host).expect("it is there").state
+    }
+}
+
+fn status() -> Status {
+    Status { owner: OwnerState::Away, cpu: 1.0, up_for: Span::ZERO, owner_for: Span::ZERO }
+}
+
+fn unstarted() -> Outcome {
+    Outcome::NotStarted("no such program".into())
+}
+
+#[test]
+fn a_host_that_can_start_nothing_does_not_eat_a_bag_without_retries() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    let job = grid.submit(1, 300, 0);
+    let tried = grid.work_off(job, 20, &unstarted());
+    assert_eq!((grid.finished(job), grid.state(job)), (300, JobState::Finished));
+    assert!(tried <= 10, "{tried} attempts went to the host that can start nothing");
+}
+
+#[test]
+fn a_host_on_which_every_command_fails_costs_a_bag_without_retries_only_a_few_tasks() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    let job = grid.submit(1, 300, 0);
+    let tried = grid.work_off(job, 20, &Outcome::Exited(127));
+    assert!(tried <= 8, "{tried} attempts failed");
+    assert_eq!(grid.finished(job), 300 - tried as u64);
+}
+
+#[test]
+fn with_retries_a_bag_loses_nothing_to_a_host_on_which_every_command_fails() {
+    for retries in [1, 3, 10] {
+        let mut grid = Grid::new(&[GOOD, BAD]);
+        let job = grid.submit(1, 300, retries);
+        grid.work_off(job, 20, &Outcome::Exited(127));
+        assert_eq!(grid.finished(job), 300, "with {retries} retries");
+    }
+}
+
+#[test]
+fn a_retry_waits_for_a_busy_host_rather_than_going_back_to_the_one_that_failed() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    let job = grid.submit(1, 2, 1);
+    grid.ends(BAD, Outcome::Exited(1), 10);
+    assert_eq!(grid.on(BAD), None, "the other host is to try it");
+    let words = grid.scheduler.explain(job).expect("it is there").hosts;
+    let (_, why) = words.iter().find(|(host, _)| *host == BAD).expect("it is there");
+    assert!(why.contains("failed here"), "{why}");
+    grid.ends(GOOD, Outcome::Succeeded, 200);
+    assert!(grid.on(GOOD).is_some());
+}
+
+#[test]
+fn where_there_is_no_other_host_a_retry_goes_to_the_same_one() {
+    let mut grid = Grid::new(&[BAD]);
+    let job = grid.submit(1, 1, 1);
+    grid.ends(BAD, Outcome::Exited(1), 10);
+    grid.ends(BAD, Outcome::Succeeded, 10);
+    assert_eq!(grid.state(job), JobState::Finished);
+}
+
+#[test]
+fn a_program_that_no_host_can_start_fails_its_job_at_once_whatever_its_retries() {
+    for hosts in [1, 2, 3, 7] {
+        let ids: Vec<HostId> = (1..=hosts).map(HostId).collect();
+        let mut grid = Grid::new(&ids);
+        let job = grid.submit(1, 1, 10);
+        let mut tried = 0;
+        while let Some((host, ..)) = grid.live.first().cloned() {
+            grid.ends(host, unstarted(), 10);
+            tried += 1;
+        }
+        assert_eq!(grid.state(job), JobState::Failed, "on {hosts} hosts");
+        assert_eq!(tried, hosts.min(3), "on {hosts} hosts");
+    }
+}
+
+#[test]
+fn a_program_that_is_broken_everywhere_benches_no_host() {
+    let mut grid = Grid::new(&[GOOD, BAD, HostId(3)]);
+    for job in 1..=20 {
+        let job = grid.submit(job, 30, 2);
+        for _ in 0..1_000 {
+            let Some((host, ..)) = grid.live.first().cloned() else { break };
+            grid.ends(host, Outcome::Exited(1), 10);
+        }
+        assert_eq!(grid.state(job), JobState::Failed);
+    }
+    for host in [GOOD, BAD, HostId(3)] {
+        assert_eq!(grid.host_state(host), HostState::Ready);
+    }
+}
+
+#[test]
+fn tasks_that_fail_now_and_then_everywhere_bar_no_host() {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    let job = grid.submit(1, 2_000, 0);
+    let mut seed = 7u64;
+    while let Some((host, ..)) = grid.live.first().cloned() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let fails = (seed >> 33) % 5 == 0;
+        grid.ends(host, if fails { Outcome::Exited(1) } else { Outcome::Succeeded }, 10);
+    }
+    assert_eq!(grid.state(job), JobState::Failed);
+    let on = |host| grid.started.iter().filter(|(on, _)| *on == host).count();
+    assert!(on(GOOD) > 800 && on(BAD) > 800, "{} and {}", on(GOOD), on(BAD));
+}
+
+/// A grid whose bad host was blamed by three jobs.
+fn benched() -> Grid {
+    let mut grid = Grid::new(&[GOOD, BAD]);
+    for job in 1..=3 {
+        assert_ne!(grid.host_state(BAD), HostState::Benched);
+        let job = grid.submit(job, 50, 5);
+        grid.work_off(job, 5, &Outcome::Exited(127));
+    }
+    assert_eq!(grid.host_state(BAD), HostState::Benched);
+    grid
+}
+
+#[test]
+fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_one_succeeds() {
+    let mut grid = benched();
+    grid.submit(4, 50, 5);
+    assert_eq!(grid.on(BAD), None, "it gets nothing");
+    // It was benched while the third job was under way, some seconds ago.
+    for (early, pause) in [(20, 60), (1, 120), (1, 240)] {
+        grid.pass(1_000 * (pause - early));
+        grid.send(Event::Tick);
+        assert_eq!(grid.on(BAD), None, "before {pause} s are over");
+        assert!(grid.scheduler.next_wakeup().is_some_and(|at| at <= grid.now + Span::from_secs(early)));
+        grid.pass(1_000 * early);
+        grid.joins_again();
+        grid.send(Event::Tick);
+        assert!(grid.on(BAD).is_some(), "one task after {pause} s");
+        if pause < 240 {
+            grid.ends(BAD, Outcome::Exited(127), 0);
+        }
+    }
+    grid.ends(BAD, Outcome::Succeeded, 10);
+    assert_ne!(grid.host_state(BAD), HostState::Benched);
+}
+
+#[test]
+fn an_admin_lets_a_benched_host_go_on() {
+    let mut grid = benched();
+    grid.send(Event::HostUndrained { host: BAD });
+    grid.submit(4, 50, 5);
+    assert!(grid.on(BAD).is_some());
+}
+
+#[test]
+fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
+    let mut grid = Grid::new(&[BAD]);
+    let job = grid.submit(1, 1, 0);
+    grid.ends(BAD, Outcome::NoRoom("its input cannot be placed".into()), 10);
+    assert_eq!((grid.state(job), grid.host_state(BAD)), (JobState::Running, HostState::Benched));
+    let reason = grid.scheduler.host(BAD).expect("it is there").reason.unwrap_or_default();
+    assert!(reason.contains("no room"), "{reason}");
+    grid.joins(GOOD);
+    grid.ends(GOOD, Outcome::Succeeded, 10);
+    assert_eq!(grid.state(job), JobState::Finished);
+    grid.submit(2, 2, 0);
+    assert_eq!(grid.on(BAD), None);
+    grid.pass(15_000);
+    grid.send(Event::Tick);
+    assert!(grid.on(BAD).is_some());
+}
+
+impl Grid {
+    /// Both hosts are heard of, so that neither is lost while time passes.
+    fn joins_again(&mut self) {
+        for host in [GOOD, BAD] {
+            let held: Vec<_> = self.live.iter().filter(|(on, ..)| *on == host).map(|(_, a, _)| held(*a)).collect();
+            self.send(Event::HostHeard { host, status: status(), held });
+        }
+    }
+}
+
+fn held(attempt: AttemptId) -> common::attempt::Held {
+    let phase = common::attempt::Phase::Running;
+    common::attempt::Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None }
+}
