@@ -30,7 +30,7 @@ impl Scheduler {
         &mut self,
         host: HostId,
         attempt: AttemptId,
-        outcome: Outcome,
+        outcome: &Outcome,
         ran: Span,
         fx: &mut Vec<Effect>,
     ) -> Option<HostId> {
@@ -42,12 +42,12 @@ impl Scheduler {
             return None;
         };
         if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
-            self.learn(attempt, &outcome, ran, speed);
+            self.learn(attempt, outcome, ran, speed);
         }
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
             // It did as the policy wanted.
-            Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(limit)) => Charge::Nothing,
+            Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(*limit)) => Charge::Nothing,
             Outcome::Stopped if executing(&load) => Charge::Loss,
             Outcome::Stopped => Charge::Nothing,
             Outcome::ResultLost(_) => Charge::Loss,
@@ -63,7 +63,7 @@ impl Scheduler {
         } else {
             self.carry_on(attempt, charge, why, fx);
         }
-        self.judge_host(host, attempt, &outcome, fx);
+        self.judge_host(host, attempt, outcome, fx);
         Some(host)
     }
 

@@ -124,7 +124,7 @@ impl Scheduler {
             Event::HostDrained { host } => self.on_host_drained(host, true),
             Event::HostUndrained { host } => self.on_host_drained(host, false),
             Event::AttemptEnded { host, attempt, outcome, ran } => {
-                return self.on_attempt_ended(host, attempt, outcome, ran, fx);
+                return self.on_attempt_ended(host, attempt, &outcome, ran, fx);
             }
             Event::AttemptsReturned { host, attempts } => self.on_attempts_returned(host, &attempts, fx),
             Event::MasterPaused { span } => self.on_master_paused(span),

@@ -52,8 +52,8 @@ impl Grid {
     fn submit(&mut self, job: u32, tasks: u32, retries: u32) -> JobId {
         let rules = Rules { retries, ..Rules::default() };
         let bag = Box::new(Bag::new(IdSet::from_range(1, tasks), rules));
-        self.send(Event::JobSubmitted { job: JobId(job.into()), bag });
-        JobId(job.into())
+        self.send(Event::JobSubmitted { job: JobId(job), bag });
+        JobId(job)
     }
 
     fn on(&self, host: HostId) -> Option<AttemptId> {
@@ -200,7 +200,7 @@ fn tasks_that_fail_now_and_then_everywhere_bar_no_host() {
     let mut seed = 7u64;
     while let Some((host, ..)) = grid.live.first().cloned() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let fails = (seed >> 33) % 5 == 0;
+        let fails = (seed >> 33).is_multiple_of(5);
         grid.ends(host, if fails { Outcome::Exited(1) } else { Outcome::Succeeded }, 10);
     }
     assert_eq!(grid.state(job), JobState::Failed);

@@ -305,18 +305,7 @@ impl Model {
                     host.parted = host.parted.map(|parted| (parted + *span).min(self.now));
                 }
             }
-            Event::Tick => {
-                for host in self.hosts.values_mut().filter(|host| host.health != Health::Lost) {
-                    let silent = self.now.since(host.silent_since);
-                    if silent >= self.settings.lease {
-                        host.health = Health::Lost;
-                    } else if silent >= self.settings.suspect_after
-                        || host.parted.is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after)
-                    {
-                        host.health = Health::Suspect;
-                    }
-                }
-            }
+            Event::Tick => self.look_for_silence(),
             _ => {}
         }
         for held in self.listed(event) {
@@ -324,6 +313,19 @@ impl Model {
             if attempt.live && Some(attempt.host) == speaker(event) {
                 attempt.phase = held.phase;
                 attempt.frozen |= held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
+            }
+        }
+    }
+
+    /// Hosts that have been silent, or not connected, for too long.
+    fn look_for_silence(&mut self) {
+        for host in self.hosts.values_mut().filter(|host| host.health != Health::Lost) {
+            let silent = self.now.since(host.silent_since);
+            let parted = host.parted.is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after);
+            if silent >= self.settings.lease {
+                host.health = Health::Lost;
+            } else if silent >= self.settings.suspect_after || parted {
+                host.health = Health::Suspect;
             }
         }
     }

@@ -127,7 +127,7 @@ mod tests {
         let locked = dir.path().join("locked");
         fs::create_dir(&locked).unwrap();
         fs::write(locked.join("file"), [1; 100_000]).unwrap();
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
         assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
         assert_eq!(fs::metadata(&locked).unwrap().permissions().mode() & 0o777, 0);
 

@@ -219,7 +219,7 @@ fn locked_files() -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::create_dir("locked")?;
     let mut file = File::create("locked/file")?;
-    fs::set_permissions("locked", fs::Permissions::from_mode(0))?;
+    fs::set_permissions("locked", fs::Permissions::from_mode(0o000))?;
     fill(&mut file)?;
     thread::sleep(LONG);
     Ok(())

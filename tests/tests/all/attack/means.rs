@@ -244,7 +244,7 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
         network: true,
     };
     let status: Status = OwnerState::Away.into();
-    let hello = ToMaster::Hello { versions: Versions::ours(), facts, status: status.clone(), held: Vec::new() };
+    let hello = ToMaster::Hello { versions: Versions::ours(), facts, status, held: Vec::new() };
     control.tx.send(&hello).await?;
     let mut held: Vec<Held> = Vec::new();
     let mut beats = tokio::time::interval(Duration::from_millis(200));
@@ -262,7 +262,7 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
                 _ => {}
             },
             _ = beats.tick() => {
-                control.tx.send(&ToMaster::Heartbeat { status: status.clone(), held: held.clone() }).await?;
+                control.tx.send(&ToMaster::Heartbeat { status, held: held.clone() }).await?;
             }
         }
     }

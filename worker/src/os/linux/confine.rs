@@ -7,7 +7,7 @@ mod filter;
 mod landlock;
 mod mask;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -59,7 +59,7 @@ pub(super) fn wrap(
             if confines.level == Confinement::Account && confines.account.is_none() {
                 return Err("this worker has no account for tasks".to_owned());
             }
-            in_namespaces(confines, filters, dir, program, argv)
+            in_namespaces(confines, filters, dir, &program, argv)
         }
     }
 }
@@ -68,7 +68,7 @@ fn in_namespaces(
     confines: &Confines,
     filters: &Filters,
     dir: &Path,
-    program: CString,
+    program: &CStr,
     argv: Vec<CString>,
 ) -> Result<Wrapped, String> {
     let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
@@ -76,7 +76,7 @@ fn in_namespaces(
     let filter = filter::to_file(filters.of(confines.network, true)).map_err(unpassed)?;
     let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| unpassed(error.into()))?;
     let zero = |_| "a path has a zero byte".to_owned();
-    let argv = bubblewrap::argv(confines, dir, &program, argv).map_err(zero)?;
+    let argv = bubblewrap::argv(confines, dir, program, argv).map_err(zero)?;
 
     // bubblewrap itself gives up its capabilities, after it has used them.
     let cage = Cage { passed: vec![filter, said], no_capabilities: false, ..strict() };

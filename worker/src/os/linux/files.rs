@@ -264,7 +264,7 @@ mod tests {
     fn what_a_task_took_away_from_the_worker_is_given_back_when_it_starts() {
         let top = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
-        let close = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        let close = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
         let (dir, foreign) = (top.path().join("worker"), top.path().join("foreign"));
         let (identity, attempts, key) = (dir.join("identity"), dir.join("attempts"), dir.join("identity/key"));
         [&identity, &attempts].into_iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
