@@ -82,6 +82,11 @@ impl LinkError {
         move |source| LinkError::File { what, path: path.as_ref().to_owned(), source }
     }
 
+    /// Whether a disk has no room for a file.
+    pub fn is_full(&self) -> bool {
+        matches!(self, LinkError::File { source, .. } if is_full(source))
+    }
+
     /// Whether trying again later, with nothing else changed, may work.
     pub fn passing(&self) -> bool {
         match self {
@@ -90,6 +95,11 @@ impl LinkError {
             _ => false,
         }
     }
+}
+
+/// Whether this failed since a disk, or somebody's share of it, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<BadFrame> for LinkError {

@@ -26,6 +26,6 @@ pub use content::{BlobStore, Contents};
 pub use crowd::{Crowd, Place, place_of};
 pub use endpoint::{Connection, Purpose, Way, connect};
 pub use enrol::{Asker, Probe, coarse, enrol, enrol_as, probe};
-pub use error::LinkError;
+pub use error::{LinkError, is_full};
 pub use identity::{Identity, PeerName, Validity};
 pub use tunnel::{Cut, TunnelDoor, TunnelLimits};

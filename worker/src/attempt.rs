@@ -214,7 +214,7 @@ impl Workshop {
                     Ok(damaged) => damaged,
                     Err(outcome) => return Ok(Err(outcome)),
                 },
-                Err(why) => return Ok(Err(Outcome::NotStarted(why))),
+                Err(outcome) => return Ok(Err(outcome)),
             };
             if inputs.is_empty() {
                 return Ok(Ok(()));
@@ -226,7 +226,7 @@ impl Workshop {
     }
 
     /// Brings the inputs to this host.
-    async fn fetch(&self, inputs: Vec<StagedInput>) -> Result<Vec<(Pinned, StagedInput)>, String> {
+    async fn fetch(&self, inputs: Vec<StagedInput>) -> Result<Vec<(Pinned, StagedInput)>, Outcome> {
         let mut here = Vec::with_capacity(inputs.len());
         let mut fetches = JoinSet::new();
         for input in inputs {
@@ -234,9 +234,15 @@ impl Workshop {
             fetches.spawn(async move { (cache.fetch(input.blob).await, input) });
         }
         while let Some(fetched) = fetches.join_next().await {
-            let (pinned, input) = fetched.map_err(|panic| format!("its inputs cannot be fetched: {panic}"))?;
-            let pinned = pinned.map_err(|error| format!("its input `{}` cannot be fetched: {error}", input.path))?;
-            here.push((pinned, input));
+            let (pinned, input) =
+                fetched.map_err(|panic| Outcome::NotStarted(format!("its inputs cannot be fetched: {panic}")))?;
+            match pinned {
+                Ok(pinned) => here.push((pinned, input)),
+                Err(error) => {
+                    let why = format!("its input `{}` cannot be fetched: {error}", input.path);
+                    return Err(if error.is_full() { Outcome::NoRoom(why) } else { Outcome::NotStarted(why) });
+                }
+            }
         }
         Ok(here)
     }
@@ -334,7 +340,7 @@ impl Workshop {
             match capture.finish(&self.blobs).await {
                 Ok(kept) => *stream = kept,
                 Err(error) if ending.outcome.success() => {
-                    ending.outcome = Outcome::BadOutput(format!("its {name} could not be kept: {error}"));
+                    ending.outcome = unkept(format!("its {name} could not be kept: {error}"), &error);
                 }
                 Err(error) => tracing::warn!(%error, "the {name} of a failed attempt could not be kept"),
             }
@@ -420,10 +426,12 @@ async fn drive(
 
 /// What an attempt comes to that could not be started since this failed. A full disk is no fault of the task.
 fn unstarted(why: String, error: &io::Error) -> Outcome {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Outcome::NoRoom(why),
-        _ => Outcome::NotStarted(why),
-    }
+    if link::is_full(error) { Outcome::NoRoom(why) } else { Outcome::NotStarted(why) }
+}
+
+/// What an attempt comes to that succeeded and whose results could not be kept since this failed.
+fn unkept(why: String, error: &io::Error) -> Outcome {
+    if link::is_full(error) { Outcome::NoRoom(why) } else { Outcome::BadOutput(why) }
 }
 
 /// Copies the inputs to their places below `dir`: copies, because the command may write to them, and hashed on the way,

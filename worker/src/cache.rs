@@ -81,6 +81,7 @@ impl Cache {
             let Some(connection) = connection else { continue };
             match link::content::get(&connection, &self.store, blob).await {
                 Ok(()) => {}
+                Err(error) if error.is_full() && self.make_room() => {}
                 Err(error @ LinkError::Damaged { .. }) if damaged >= DAMAGED => return Err(error),
                 Err(error) if error.passing() => {
                     damaged += u32::from(matches!(error, LinkError::Damaged { .. }));
@@ -118,9 +119,22 @@ impl Cache {
         Some(Pinned { cache: Arc::clone(self), blob })
     }
 
+    /// Removes all that no attempt uses, for a disk that is full before the cache has reached its limit. Says whether
+    /// anything was removed.
+    fn make_room(&self) -> bool {
+        let mut books = self.lock();
+        let before = books.total;
+        self.evict_to(&mut books, 0);
+        books.total < before
+    }
+
     /// Makes room, oldest use first.
     fn evict(&self, books: &mut Books) {
-        while books.total > self.limit {
+        self.evict_to(books, self.limit);
+    }
+
+    fn evict_to(&self, books: &mut Books, limit: u64) {
+        while books.total > limit {
             let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
             let Some(oldest) = unused.min_by_key(|(_, entry)| entry.used).map(|(hash, _)| *hash) else { return };
             if let Some(entry) = books.entries.remove(&oldest) {

@@ -156,7 +156,9 @@ impl Engine {
                 self.backlog.clear();
             }
             Input::Said(message) => self.on_message(now, message, out),
-            Input::Spooled(Spooled::Durable(deliveries)) => self.deliver(now, deliveries, out),
+            Input::Spooled(Spooled::Durable(deliveries) | Spooled::Unsaved(deliveries)) => {
+                self.deliver(now, deliveries, out);
+            }
             Input::Spooled(Spooled::Read(deliveries)) => {
                 self.deliver(now, deliveries, out);
                 self.read_backlog(out);

@@ -94,13 +94,14 @@ impl<S: Contents> Spool<S> {
         self.live.keys().copied()
     }
 
-    /// Makes completions durable: one write, one sync. After an error none of them is in the log.
-    pub(crate) fn append(&mut self, completions: &[Completion], now: Moment) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(completions.len() * 96);
-        let mut entries = Vec::with_capacity(completions.len());
-        for completion in completions {
+    /// Makes completions durable, each with the moment at which it ended: one write, one sync. After an error none of them
+    /// is in the log.
+    pub(crate) fn append<'a>(&mut self, new: impl Iterator<Item = (&'a Completion, Moment)>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let mut entries = Vec::new();
+        for (completion, ended) in new {
             let start = bytes.len();
-            bytes = encode(completion, now, bytes)?;
+            bytes = encode(completion, ended, bytes)?;
             let (offset, length) = (self.length + start as u64, (bytes.len() - start) as u32);
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
             entries.push((completion.attempt, Entry { offset, length, blobs }));
@@ -184,7 +185,7 @@ impl<S: Contents> Spool<S> {
         }
         match self.compact() {
             // There is no room for another log. This one is as durable as it can be made.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => self.log.sync(),
+            Err(error) if link::is_full(&error) => self.log.sync(),
             done => done,
         }
     }

@@ -98,6 +98,40 @@ fn what_a_worker_has_finished_survives_its_power_loss() {
 }
 
 #[test]
+fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_rest() {
+    let Some(disk) = Disk::new(192) else { return };
+    let mut grid = Grid::with_master("");
+    disk.take_in(&grid.state("h1"));
+    grid.wrap("h1", disk.words());
+    worker(&mut grid, "h1", 2).start();
+    let go = grid.dir().join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.1; done; echo done", go.display());
+    let running = grid.submit(["--array", "1-2", "--", "sh", "-c", &waits]);
+    grid.until("both run", &["job", "info", &running], |j| (j["tasks"]["running"] == 2).then_some(()));
+
+    // Results that need no file find their way, although nothing can be written down.
+    disk.fill();
+    fs::write(&go, "").unwrap();
+    grid.deskgrid(["job", "wait", &running, "--timeout", "60s"]).expect_code(0);
+
+    // What needs room runs elsewhere, and no task is charged for it.
+    worker(&mut grid, "h2", 1).start();
+    let input = grid.file("input", vec![7; 3 << 20]);
+    let place = format!("{}:in", input.display());
+    let needy = ["--array", "1-8", "--retries", "0", "--input", &place, "--", "sh", "-c", "wc -c < in"];
+    let needy = grid.submit(needy);
+    grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"]).expect_code(0);
+    let seen = grid.json(&["job", "info", &needy]);
+    assert_eq!((&seen["tasks"]["finished"], &seen["tasks"]["failed"]), (&8.into(), &0.into()), "{seen}");
+
+    // With room again, the worker is still there and takes work.
+    disk.make_room();
+    grid.kill_worker("h2");
+    grid.deskgrid(["submit", "--wait", "--", "true"]).expect_code(0);
+    assert!(grid.running("h1").ended().is_none());
+}
+
+#[test]
 fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
     let Some(disk) = Disk::new(192) else { return };
     let mut grid = on(&disk, "reserve_bytes = 67108864\n");

@@ -32,13 +32,15 @@ pub(super) struct Capture {
     file: Option<tokio::fs::File>,
     kept: u64,
     dropped: u64,
+    /// Why the file took no more.
+    failed: Option<io::Error>,
 }
 
 impl Capture {
     /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file `path` if they are
     /// many.
     pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
-        Self { pipe, path, limit, head: Vec::new(), file: None, kept: 0, dropped: 0 }
+        Self { pipe, path, limit, head: Vec::new(), file: None, kept: 0, dropped: 0, failed: None }
     }
 
     /// Reads until every writer is gone. Safe to cancel.
@@ -89,6 +91,7 @@ impl Capture {
                 tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
                 self.dropped += self.head.len() as u64;
                 self.head = Vec::new();
+                self.failed = Some(error);
                 false
             }
         }
@@ -102,6 +105,7 @@ impl Capture {
         if let Err(error) = file.write_all(kept).await {
             tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
             self.dropped += bytes.len() as u64;
+            self.failed = Some(error);
             return false;
         }
         self.kept += kept.len() as u64;
@@ -134,8 +138,14 @@ impl Capture {
     }
 
     /// What was kept. Content that does not fit a message becomes a blob.
+    ///
+    /// # Errors
+    /// If the disk did not take it all.
     pub(super) async fn finish(mut self, blobs: &std::sync::Arc<Blobs>) -> io::Result<Stream> {
         let Some(mut file) = self.file.take() else {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
             return Ok(Stream { content: Content::Inline(std::mem::take(&mut self.head)), dropped: self.dropped });
         };
         let flushed = file.flush().await;
@@ -143,6 +153,9 @@ impl Capture {
         // What it holds is all that is needed of it.
         let _ = std::fs::remove_file(&self.path);
         flushed?;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let stored = tokio::task::spawn_blocking(move || blobs.add(&mut file));
         let blob = stored.await.map_err(io::Error::other)??;
         Ok(Stream { content: Content::Blob(blob), dropped: self.dropped })

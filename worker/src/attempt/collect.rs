@@ -71,11 +71,11 @@ impl Wanted {
                 }
                 Err(why) => Some(why),
             }),
-            Err(why) => Some(why),
+            Err(why) => Some(Outcome::BadOutput(why)),
         };
         let missing = || matched.iter().position(|m| !m).map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
         if succeeded {
-            collected.problem = problem.map(Outcome::BadOutput).or_else(missing);
+            collected.problem = problem.or_else(missing);
         } else if let Some(why) = problem {
             tracing::info!(%why, "an output of a failed attempt was not collected");
         }
@@ -156,7 +156,7 @@ impl Found {
         Ok(Self { path, meta })
     }
 
-    fn store(&self, dir: &Path, blobs: &Blobs) -> Result<OutputFile, String> {
+    fn store(&self, dir: &Path, blobs: &Blobs) -> Result<OutputFile, Outcome> {
         let stored = || {
             let mut file = files::open_below(dir, Path::new(self.path.as_str()))?;
             let meta = file.metadata()?;
@@ -165,7 +165,8 @@ impl Found {
             }
             blobs.add(&mut file)
         };
-        let blob = stored().map_err(|error| format!("`{}` could not be copied: {error}", self.path))?;
+        let blob =
+            stored().map_err(|error| super::unkept(format!("`{}` could not be copied: {error}", self.path), &error))?;
         let executable = files::is_executable(&self.meta);
         Ok(OutputFile { path: self.path.clone(), blob, executable })
     }

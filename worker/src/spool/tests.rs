@@ -44,13 +44,17 @@ fn output(spool: &Spool, dir: &Path, bytes: &[u8]) -> OutputFile {
     OutputFile { path: "output".parse().unwrap(), blob, executable: false }
 }
 
+fn append(spool: &mut Spool, completions: &[Completion], ended: Moment) {
+    spool.append(completions.iter().map(|completion| (completion, ended))).unwrap();
+}
+
 #[test]
 fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     let mut ends = vec![0];
     for index in 1..=5 {
-        spool.append(&[completion(index, vec![])], moment(1)).unwrap();
+        append(&mut spool, &[completion(index, vec![])], moment(1));
         ends.push(spool.length);
     }
     drop(spool);
@@ -66,14 +70,14 @@ fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
 fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
-    spool.append(&[completion(1, vec![]), completion(2, vec![])], moment(1)).unwrap();
+    append(&mut spool, &[completion(1, vec![]), completion(2, vec![])], moment(1));
     let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     drop(spool);
     std::fs::write(dir.path().join("log"), &bytes).unwrap();
     let mut spool = open(dir.path());
     assert_eq!(ids(&spool), [1]);
-    spool.append(&[completion(3, vec![])], moment(1)).unwrap();
+    append(&mut spool, &[completion(3, vec![])], moment(1));
     drop(spool);
     assert_eq!(ids(&open(dir.path())), [1, 3]);
 }
@@ -81,7 +85,7 @@ fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
 #[test]
 fn garbage_after_the_records_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
-    open(dir.path()).append(&[completion(1, vec![])], moment(1)).unwrap();
+    append(&mut open(dir.path()), &[completion(1, vec![])], moment(1));
     OpenOptions::new().append(true).open(dir.path().join("log")).unwrap().write_all(&[0xff; 40]).unwrap();
     assert_eq!(ids(&open(dir.path())), [1]);
 }
@@ -90,7 +94,7 @@ fn garbage_after_the_records_is_ignored() {
 fn completions_are_read_back_as_they_were_with_their_age() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
-    spool.append(&[completion(1, vec![])], moment(1_000)).unwrap();
+    append(&mut spool, &[completion(1, vec![])], moment(1_000));
     drop(spool);
     let spool = open(dir.path());
     let wanted = [attempt(1), attempt(2)];
@@ -106,7 +110,7 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     let mut spool = open(dir.path());
     let (a, b) = (output(&spool, dir.path(), b"same"), output(&spool, dir.path(), b"same"));
     let blob = a.blob;
-    spool.append(&[completion(1, vec![a]), completion(2, vec![b])], moment(1)).unwrap();
+    append(&mut spool, &[completion(1, vec![a]), completion(2, vec![b])], moment(1));
     spool.forget(&[attempt(1)]).unwrap();
     assert!(spool.blobs.has(&blob));
     // A crash now brings both back: the acknowledgement was not recorded, and the blob is still there.
@@ -135,7 +139,7 @@ fn the_log_shrinks_when_little_of_it_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     let many: Vec<_> = (1..=2_000).map(|i| completion(i, vec![])).collect();
-    spool.append(&many, moment(1)).unwrap();
+    append(&mut spool, &many, moment(1));
     assert!(spool.length > COMPACT_ABOVE);
     let all_but_ten: Vec<_> = (1..=1_990).map(attempt).collect();
     spool.forget(&all_but_ten).unwrap();
@@ -189,7 +193,7 @@ impl Medium for Small {
 }
 
 #[test]
-fn a_full_disk_holds_up_new_completions_and_nothing_else() {
+fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
     let room = Arc::new(std::sync::atomic::AtomicUsize::new(1 << 20));
@@ -208,13 +212,22 @@ fn a_full_disk_holds_up_new_completions_and_nothing_else() {
     room.store(CUT_ABOVE as usize + 1_000, std::sync::atomic::Ordering::Relaxed);
     let new = (1..=4).map(|index| completion(1_000 + index, vec![])).collect();
     let (said, waits) = work(vec![append(new)]);
-    assert!(said.is_empty() && waits, "{said:?}");
-    // What the master has is removed meanwhile, and that makes the room. What is not wanted any more waits no longer.
+    assert!(matches!(&said[..], [writer::Spooled::Unsaved(all)] if all.len() == 4), "{said:?}");
+    assert!(waits);
+
+    // The master may ask for them again. What it has is removed meanwhile, and that makes the room.
+    let again = vec![attempt(1_001), attempt(1_002)];
+    let (said, waits) = work(vec![writer::Request::Read(again)]);
+    assert!(matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 2), "{said:?}");
+    assert!(waits);
     let (said, waits) = work(vec![writer::Request::Forget([&ids[..], &[attempt(1_001)]].concat())]);
     assert!(said.is_empty() && waits, "{said:?}");
+
+    // They become durable without another word, and are there after a restart.
     let (said, waits) = work(vec![]);
-    assert!(matches!(&said[..], [writer::Spooled::Durable(all)] if all.len() == 3), "{said:?}");
-    assert!(!waits);
+    assert!(said.is_empty() && !waits, "{said:?}");
+    let (said, _) = work(vec![writer::Request::Read(vec![attempt(1_001), attempt(1_002)])]);
+    assert!(matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 1), "{said:?}");
 }
 
 #[test]
@@ -222,10 +235,10 @@ fn an_empty_log_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     let many: Vec<_> = (1..=1_000).map(|i| completion(i, vec![])).collect();
-    spool.append(&many, moment(1)).unwrap();
+    append(&mut spool, &many, moment(1));
     spool.forget(&(1..=1_000).map(attempt).collect::<Vec<_>>()).unwrap();
     assert_eq!(std::fs::metadata(dir.path().join("log")).unwrap().len(), 0);
-    spool.append(&[completion(7, vec![])], moment(1)).unwrap();
+    append(&mut spool, &[completion(7, vec![])], moment(1));
     drop(spool);
     assert_eq!(ids(&open(dir.path())), [7]);
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::wire::worker::Delivery;
-use common::{AttemptId, Completion, Span};
+use common::{AttemptId, Completion};
 use link::{BlobStore, Contents};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -41,6 +41,8 @@ pub enum Request {
 pub enum Spooled {
     /// These are durable now.
     Durable(Vec<Delivery>),
+    /// The disk has no room for these: they are lost if the worker ends before the master has them.
+    Unsaved(Vec<Delivery>),
     /// What was asked for.
     Read(Vec<Delivery>),
     /// The spool cannot be used any more.
@@ -101,16 +103,17 @@ fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request
 pub(crate) struct Desk<S = BlobStore> {
     spool: Spool<S>,
     new: Vec<Completion>,
+    /// Completions for which the disk had no room, and when they came.
+    unsaved: Vec<(Completion, Moment)>,
     gone: Vec<AttemptId>,
     wanted: Vec<Vec<AttemptId>>,
     more: bool,
-    full: bool,
 }
 
 impl<S: Contents> Desk<S> {
     /// Nothing is asked yet.
     pub(crate) fn new(spool: Spool<S>) -> Self {
-        Self { spool, new: Vec::new(), gone: Vec::new(), wanted: Vec::new(), more: false, full: false }
+        Self { spool, new: Vec::new(), unsaved: Vec::new(), gone: Vec::new(), wanted: Vec::new(), more: false }
     }
 
     /// Takes a request.
@@ -127,7 +130,7 @@ impl<S: Contents> Desk<S> {
 
     /// Whether completions wait for room on the disk.
     pub(crate) fn waiting(&self) -> bool {
-        self.full
+        !self.unsaved.is_empty()
     }
 
     /// Whether more completions are to be expected soon, if there are any.
@@ -135,42 +138,69 @@ impl<S: Contents> Desk<S> {
         (!self.new.is_empty()).then_some(self.more || self.new.len() >= CROWD)
     }
 
-    /// Does what was asked, so far as the disk has room: completions that find none wait here, for they are nowhere
-    /// else. What is forgotten meanwhile may be what makes room.
+    /// Does what was asked. Completions for which the disk has no room are kept here, can be delivered, and are written as
+    /// soon as there is room, unless they are forgotten before.
     pub(crate) fn work(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
         self.more = false;
+        self.save(now)?;
         self.append(now, say)?;
+
         let gone = std::mem::take(&mut self.gone);
         if !gone.is_empty() {
-            for unwanted in self.new.extract_if(.., |completion| gone.contains(&completion.attempt)) {
+            for (unwanted, _) in self.unsaved.extract_if(.., |(completion, _)| gone.contains(&completion.attempt)) {
                 self.spool.discard(&unwanted);
             }
             self.spool.forget(&gone)?;
         }
+
         for attempts in std::mem::take(&mut self.wanted) {
-            say(Spooled::Read(self.spool.read(&attempts, now)?));
+            let mut found = self.spool.read(&attempts, now)?;
+            let unsaved = self.unsaved.iter().filter(|(completion, _)| attempts.contains(&completion.attempt));
+            found.extend(unsaved.map(|(completion, ended)| delivery(completion.clone(), *ended, now)));
+            say(Spooled::Read(found));
+        }
+        Ok(())
+    }
+
+    /// Tries again to write what found no room before.
+    fn save(&mut self, now: Moment) -> std::io::Result<()> {
+        if self.unsaved.is_empty() {
+            return Ok(());
+        }
+        match self.spool.append(self.unsaved.iter().map(|(completion, ended)| (completion, *ended))) {
+            Ok(()) => self.unsaved.clear(),
+            Err(error) if link::is_full(&error) => {
+                let longest = self.unsaved.iter().map(|(_, ended)| now.since(*ended)).max();
+                tracing::debug!(%error, waiting = self.unsaved.len(), ?longest, "the disk is still full");
+            }
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 
     fn append(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
-        self.full = false;
         if self.new.is_empty() {
             return Ok(());
         }
-        match self.spool.append(&self.new, now) {
+        let new = std::mem::take(&mut self.new);
+        match self.spool.append(new.iter().map(|completion| (completion, now))) {
             Ok(()) => {
-                let new = std::mem::take(&mut self.new);
-                let durable = new.into_iter().map(|completion| Delivery { completion, ago: Span::ZERO }).collect();
+                let durable = new.into_iter().map(|completion| delivery(completion, now, now)).collect();
                 say(Spooled::Durable(durable));
                 Ok(())
             }
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                tracing::error!(%error, waiting = self.new.len(), "the disk is full: finished results cannot be kept");
-                self.full = true;
+            Err(error) if link::is_full(&error) => {
+                tracing::error!(%error, count = new.len(), "the disk is full: results are in memory only until the master has them");
+                say(Spooled::Unsaved(new.iter().map(|completion| delivery(completion.clone(), now, now)).collect()));
+                self.unsaved.extend(new.into_iter().map(|completion| (completion, now)));
                 Ok(())
             }
             Err(error) => Err(error),
         }
     }
+}
+
+/// A completion on its way to the master.
+fn delivery(completion: Completion, ended: Moment, now: Moment) -> Delivery {
+    Delivery { ago: now.since(ended), completion }
 }
