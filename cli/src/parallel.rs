@@ -20,9 +20,11 @@ where
     W: Future<Output = Result<T, Failure>> + Send + 'static,
     T: Send + 'static,
 {
-    let (mut running, gate) = (JoinSet::new(), Arc::new(Semaphore::new(AT_A_TIME)));
+    let mut running = JoinSet::new();
+    let gate = Arc::new(Semaphore::new(AT_A_TIME));
     for item in items {
-        let (gate, work) = (gate.clone(), work(item));
+        let gate = gate.clone();
+        let work = work(item);
         running.spawn(async move {
             let _turn = gate.acquire_owned().await;
             work.await

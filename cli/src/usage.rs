@@ -42,7 +42,9 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
     let mut lines = text.lines();
     let what = lines.next().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what).trim_end_matches(':').to_owned();
-    let (mut details, mut tips, mut usage) = (Vec::new(), Vec::new(), None);
+    let mut details = Vec::new();
+    let mut tips = Vec::new();
+    let mut usage = None;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
             tips.push(tip.to_owned());
@@ -63,7 +65,8 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
 /// The command that the words begin with, as far as they name one.
 fn named(words: &[OsString]) -> String {
     let whole = Cli::command();
-    let (mut command, mut name) = (&whole, "deskgrid".to_owned());
+    let mut command = &whole;
+    let mut name = "deskgrid".to_owned();
     for word in words.iter().skip(1).map(|word| word.to_string_lossy()) {
         if let Some(sub) = command.find_subcommand(&*word) {
             name = format!("{name} {word}");

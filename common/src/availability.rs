@@ -60,7 +60,8 @@ impl Stretch {
             && (self.cpu - next.cpu).abs() <= tolerance
             && (self.cpu < LEAST_CPU) == (next.cpu < LEAST_CPU);
         if alike {
-            let (ours, theirs) = (self.length().secs(), next.length().secs());
+            let ours = self.length().secs();
+            let theirs = next.length().secs();
             let sum = f64::from(self.cpu) * ours + f64::from(next.cpu) * theirs;
             self.cpu = (sum / (ours + theirs)) as f32;
             self.end = next.end;

@@ -247,7 +247,8 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_plain_set(steps in proptest::collection::vec((any::<bool>(), 0u32..60), 0..200)) {
-            let (mut set, mut plain) = (IdSet::new(), BTreeSet::new());
+            let mut set = IdSet::new();
+            let mut plain = BTreeSet::new();
             for (add, id) in steps {
                 if add { prop_assert_eq!(set.insert(id), plain.insert(id)); } else { prop_assert_eq!(set.remove(id), plain.remove(&id)); }
                 prop_assert_eq!(set.len(), plain.len() as u64);
@@ -261,7 +262,8 @@ mod tests {
         fn ranges_are_added_whatever_is_there(
             ranges in proptest::collection::vec(prop_oneof![(0u32..60, 0u32..60), Just((u32::MAX - 3, u32::MAX))], 0..20)
         ) {
-            let (mut set, mut plain) = (IdSet::new(), BTreeSet::new());
+            let mut set = IdSet::new();
+            let mut plain = BTreeSet::new();
             for (first, last) in ranges {
                 set.insert_range(first, last);
                 plain.extend(first..=last);
@@ -271,7 +273,8 @@ mod tests {
 
         #[test]
         fn set_algebra_matches(a in proptest::collection::btree_set(0u32..50, 0..40), b in proptest::collection::btree_set(0u32..50, 0..40)) {
-            let (sa, sb) = (IdSet::from_iter(a.clone()), IdSet::from_iter(b.clone()));
+            let sa = IdSet::from_iter(a.clone());
+            let sb = IdSet::from_iter(b.clone());
             let mut union = sa.clone();
             union.union_with(&sb);
             prop_assert_eq!(model(&union), a.union(&b).copied().collect());

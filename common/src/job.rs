@@ -464,7 +464,9 @@ impl Input {
 impl CommandSpec {
     /// A command without files or environment.
     pub fn new(argv: Vec<Template>) -> Self {
-        let (env, inputs, outputs) = (Vec::new(), Vec::new(), Vec::new());
+        let env = Vec::new();
+        let inputs = Vec::new();
+        let outputs = Vec::new();
         Self { argv, env, inputs, outputs, stdin: None, stdout: Capture::Keep, stderr: Capture::Keep, checkpoint: None }
     }
 
@@ -566,7 +568,8 @@ mod tests {
 
     #[test]
     fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
-        let (second, job) = (Span::from_secs(1), job(Work::Noop));
+        let second = Span::from_secs(1);
+        let job = job(Work::Noop);
         let asked = |estimates: &[Span]| Asked { deadline: None, estimates: estimates.to_vec() };
         assert!(Asked::default().is_nothing() && Asked::default().check(&job).is_ok());
         assert_eq!(asked(&[second; 3]).check(&job), Ok(()));

@@ -67,7 +67,8 @@ mod tests {
                 ends.push(bytes.len());
             }
             bytes.truncate(bytes.len().saturating_sub(cut));
-            let (mut read, mut at) = (Vec::new(), 0);
+            let mut read = Vec::new();
+            let mut at = 0;
             while let Some((entry, length)) = first::<(u64, String)>(&bytes[at..]).unwrap() {
                 read.push(entry);
                 at += length;

@@ -71,7 +71,8 @@ impl FromStr for Tile {
         let parse = || {
             let mut parts = s.split('+');
             let size = parts.next()?.parse().ok()?;
-            let (left, top) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+            let left = parts.next()?.parse().ok()?;
+            let top = parts.next()?.parse().ok()?;
             parts.next().is_none().then_some(Tile { size, left, top })
         };
         parse().ok_or_else(|| format!("`{s}` is not a tile such as 64x50+128+100 (WIDTHxHEIGHT+LEFT+TOP)"))
@@ -105,7 +106,10 @@ fn pixel(view: &View, picture: Size, x: u32, y: u32) -> [u8; 3] {
 
 /// The light (linear red, green, blue) of one point.
 fn sample(re: f64, im: f64, iterations: u32, step: f64) -> [f64; 3] {
-    let (mut zr, mut zi, mut dr, mut di) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
+    let mut zr = 0.0_f64;
+    let mut zi = 0.0_f64;
+    let mut dr = 0.0_f64;
+    let mut di = 0.0_f64;
     for n in 0..iterations {
         (dr, di) = (2.0 * (zr * dr - zi * di) + 1.0, 2.0 * (zr * di + zi * dr));
         (zr, zi) = (zr * zr - zi * zi + re, 2.0 * zr * zi + im);
@@ -121,9 +125,12 @@ fn sample(re: f64, im: f64, iterations: u32, step: f64) -> [f64; 3] {
 fn lit(colour: [f64; 3], z: (f64, f64), d: (f64, f64), step: f64) -> [f64; 3] {
     let d_norm = d.0 * d.0 + d.1 * d.1;
     // z / z' points up the slope of the potential.
-    let (ur, ui) = ((z.0 * d.0 + z.1 * d.1) / d_norm, (z.1 * d.0 - z.0 * d.1) / d_norm);
+    let ur = (z.0 * d.0 + z.1 * d.1) / d_norm;
+    let ui = (z.1 * d.0 - z.0 * d.1) / d_norm;
     let length = ur.hypot(ui).max(f64::MIN_POSITIVE);
-    let (lamp_re, lamp_im, height) = (-std::f64::consts::FRAC_1_SQRT_2, std::f64::consts::FRAC_1_SQRT_2, 1.6);
+    let lamp_re = -std::f64::consts::FRAC_1_SQRT_2;
+    let lamp_im = std::f64::consts::FRAC_1_SQRT_2;
+    let height = 1.6;
     let slope = ((ur * lamp_re + ui * lamp_im) / length + height) / (1.0 + height);
     // Filaments thinner than a pixel fade into the dark instead of flickering.
     let modulus = z.0.hypot(z.1);
@@ -143,7 +150,8 @@ fn palette(count: f64) -> [f64; 3] {
         [0.04, 0.01, 0.08],
     ];
     let place = (count.max(1.0).ln() * PALETTE_ROUND).rem_euclid(1.0) * STOPS.len() as f64;
-    let (at, part) = (place.floor() as usize % STOPS.len(), place.fract());
+    let at = place.floor() as usize % STOPS.len();
+    let part = place.fract();
     let smooth = part * part * (3.0 - 2.0 * part);
     std::array::from_fn(|i| STOPS[at][i] + (STOPS[(at + 1) % STOPS.len()][i] - STOPS[at][i]) * smooth)
 }

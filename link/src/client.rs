@@ -47,7 +47,8 @@ impl Client {
     /// If the master is out of reach, does not let this identity in, or is of another version.
     pub async fn connect(identity: &Identity) -> Result<Self, LinkError> {
         let connection = connect(identity, Purpose::Client).await?;
-        let (role, user) = (identity.link.role, identity.link.name.clone());
+        let role = identity.link.role;
+        let user = identity.link.name.clone();
         let mut client = Self { connection, role, user, version: 0 };
         match client.hello().await {
             Ok(()) => Ok(client),
@@ -61,7 +62,9 @@ impl Client {
     async fn hello(&mut self) -> Result<(), LinkError> {
         match self.ask(&Request::Hello(Versions::ours())).await?.pop() {
             Some(Reply::Welcome { version, role, user, .. }) => {
-                (self.version, self.role, self.user) = (version, role, user);
+                self.version = version;
+                self.role = role;
+                self.user = user;
                 Ok(())
             }
             other => Err(unexpected(other.as_ref())),

@@ -235,7 +235,8 @@ impl BlobStore {
     /// # Errors
     /// If the directory cannot be read.
     pub fn bytes_begun(&self, from: &str, beside: &BlobHash) -> io::Result<u64> {
-        let (prefix, but) = (format!("{from}."), format!("{from}.{beside}.part"));
+        let prefix = format!("{from}.");
+        let but = format!("{from}.{beside}.part");
         let mut bytes = 0;
         for part in fs::read_dir(self.root.join("incoming"))? {
             let part = part?;
@@ -323,7 +324,8 @@ async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + 
 /// # Errors
 /// If reading or writing fails.
 pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Result<BlobRef> {
-    let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
+    let mut hasher = blake3::Hasher::new();
+    let mut size = 0;
     let mut piece = vec![0; PIECE];
     loop {
         let n = match reader.read(&mut piece) {
@@ -373,7 +375,8 @@ impl Incoming {
             .open(&path)
             .await
             .map_err(failed)?;
-        let (mut hasher, mut have) = (blake3::Hasher::new(), 0);
+        let mut hasher = blake3::Hasher::new();
+        let mut have = 0;
         let mut piece = vec![0; PIECE];
         loop {
             match file.read(&mut piece).await.map_err(failed)? {
@@ -385,7 +388,8 @@ impl Incoming {
             }
         }
         if have > size {
-            (hasher, have) = (blake3::Hasher::new(), 0);
+            hasher = blake3::Hasher::new();
+            have = 0;
             file.set_len(0).await.map_err(failed)?;
             file.rewind().await.map_err(failed)?;
         }
@@ -502,7 +506,9 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<Blo
     let failed = |e| LinkError::file("cannot read", path)(e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
     file.seek(io::SeekFrom::Start(offset)).await.map_err(failed)?;
-    let (mut piece, mut hasher, mut size) = (vec![0; PIECE], blake3::Hasher::new(), 0);
+    let mut piece = vec![0; PIECE];
+    let mut hasher = blake3::Hasher::new();
+    let mut size = 0;
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
             0 => return Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size }),

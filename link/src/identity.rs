@@ -129,7 +129,9 @@ impl FromStr for PeerName {
     fn from_str(s: &str) -> Result<Self, LinkError> {
         let parse = || {
             let mut parts = s.strip_prefix("deskgrid://")?.split('/');
-            let (grid, role, id) = (parts.next()?, parts.next()?, parts.next()?);
+            let grid = parts.next()?;
+            let role = parts.next()?;
+            let id = parts.next()?;
             let name = PeerName { grid: grid.parse().ok()?, role: role.parse().ok()?, id: id.parse().ok()? };
             parts.next().is_none().then_some(name)
         };

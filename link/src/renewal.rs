@@ -218,7 +218,8 @@ mod tests {
 
     fn parts(identity: &Identity) -> (u8, u8, u8, String) {
         let first = |bytes: &[u8]| bytes[0];
-        let (certificate, ca) = (first(&identity.certificate), first(&identity.ca));
+        let certificate = first(&identity.certificate);
+        let ca = first(&identity.ca);
         (certificate, first(identity.key.secret_pkcs8_der()), ca, identity.link.name.clone())
     }
 
@@ -256,7 +257,8 @@ mod tests {
         let issued_s = 1_000_000;
         for life_s in [600, 3_600, 30 * 86_400] {
             let validity = Validity { from_s: issued_s - crate::identity::EARLIER_S, until_s: issued_s + life_s };
-            let (mut now_s, mut looks) = (issued_s, 0);
+            let mut now_s = issued_s;
+            let mut looks = 0;
             while !validity.is_due(now_s) {
                 now_s += until_due(validity, now_s).as_secs() as i64;
                 looks += 1;

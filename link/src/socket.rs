@@ -108,14 +108,16 @@ mod tests {
     #[tokio::test]
     async fn datagrams_arrive_whole_and_with_their_sender() {
         let bind = || plain(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        let (here, there) = (bind(), bind());
+        let here = bind();
+        let there = bind();
         let to = there.local_addr().unwrap();
         let contents = [7; 1_200];
         let transmit = Transmit { destination: to, ecn: None, contents: &contents, segment_size: None, src_ip: None };
         let mut poller = Arc::clone(&here).create_io_poller();
         std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.unwrap();
         here.try_send(&transmit).unwrap();
-        let (mut space, mut meta) = (vec![0; 2_000], [RecvMeta::default()]);
+        let mut space = vec![0; 2_000];
+        let mut meta = [RecvMeta::default()];
         let receive = std::future::poll_fn(|cx| there.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta));
         let count = tokio::time::timeout(std::time::Duration::from_secs(20), receive).await.unwrap().unwrap();
         assert_eq!((count, meta[0].addr, meta[0].len), (1, here.local_addr().unwrap(), 1_200));

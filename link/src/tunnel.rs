@@ -197,7 +197,9 @@ async fn accept(listener: TcpListener, most: usize, tell: Sender<Datagram>, peer
                     strangers.crowd.oust();
                     continue;
                 };
-                let (tell, peers, strangers) = (tell.clone(), Arc::clone(&peers), strangers.clone());
+                let tell = tell.clone();
+                let peers = Arc::clone(&peers);
+                let strangers = strangers.clone();
                 tokio::spawn(async move {
                     admit(stream, from, tell, &peers, &strangers).await;
                     drop(room);
@@ -239,7 +241,8 @@ async fn carry(stream: TcpStream, peer: SocketAddr, tell: Sender<Datagram>, mut 
     // Only makes things slower where it fails.
     let _ = stream.set_nodelay(true);
     let (read, write) = stream.into_split();
-    let (mut read, mut write) = (BufReader::new(read), BufWriter::new(write));
+    let mut read = BufReader::new(read);
+    let mut write = BufWriter::new(write);
     let inwards = async {
         loop {
             let length = tokio::time::timeout(SILENCE, read.read_u16()).await??;
@@ -333,7 +336,8 @@ mod tests {
     use super::*;
 
     async fn received(socket: &Tunnels) -> io::Result<Datagram> {
-        let (mut space, mut meta) = (vec![0; 2_000], [RecvMeta::default()]);
+        let mut space = vec![0; 2_000];
+        let mut meta = [RecvMeta::default()];
         let receive = std::future::poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta));
         let count = tokio::time::timeout(Duration::from_secs(20), receive).await.expect("a datagram, or the end")?;
         assert_eq!(count, 1);
@@ -386,7 +390,8 @@ mod tests {
     #[tokio::test]
     async fn datagrams_arrive_whole_in_both_directions_and_each_with_its_sender() {
         let (master, address) = listening().await;
-        let (one, other) = (dial(address).await.unwrap(), dial(address).await.unwrap());
+        let one = dial(address).await.unwrap();
+        let other = dial(address).await.unwrap();
         for (worker, length) in [(&one, 1_200), (&other, 1), (&one, 1_999)] {
             send(worker, address, &vec![length as u8; length]);
             let (from, datagram) = received(&master).await.unwrap();

@@ -54,7 +54,8 @@ fn params(name: &str, life: Duration) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
-    (params.not_before, params.not_after) = (now() - EARLIER, now() + life);
+    params.not_before = now() - EARLIER;
+    params.not_after = now() + life;
     params.use_authority_key_identifier_extension = true;
     params
 }

@@ -31,7 +31,8 @@ impl Away {
     /// Whether a certificate that expired at `until_s` can be renewed at `now_s` (both in seconds since 1970).
     pub(crate) fn excuses(&self, until_s: i64, now_s: i64) -> bool {
         let at = |s: i64| Time(u64::try_from(s).unwrap_or(0).saturating_mul(1_000_000));
-        let (until, now) = (at(until_s), at(now_s));
+        let until = at(until_s);
+        let now = at(now_s);
         let expired_while_away = self.since.is_some_and(|since| until + COARSE >= since) && until <= self.back;
         // Certificates know no parts of a second.
         expired_while_away && self.grace > Span::ZERO && now <= self.back + self.grace

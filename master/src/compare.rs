@@ -34,7 +34,8 @@ pub(crate) struct Comparison {
 /// Compares what the core wants compared, until it has ended.
 pub(crate) async fn serve(state: Arc<State>, mut wanted: UnboundedReceiver<Comparison>) {
     while let Some(comparison) = wanted.recv().await {
-        let (blobs, attempt) = (state.blobs.clone(), comparison.attempt);
+        let blobs = state.blobs.clone();
+        let attempt = comparison.attempt;
         let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await else { continue };
         if state.core.ask(move |core| core.on_compared(attempt, agrees)).await.is_err() {
             return;
@@ -61,7 +62,8 @@ fn agree(blobs: &BlobStore, one: &AttemptResult, two: &AttemptResult, part: f64)
         files.sort_by(|a, b| a.path.cmp(&b.path));
         files
     };
-    let (ones, twos) = (sorted(one), sorted(two));
+    let ones = sorted(one);
+    let twos = sorted(two);
     let names = |files: &[OutputFile]| -> Vec<_> { files.iter().map(|f| (f.path.clone(), f.executable)).collect() };
     if !streams || names(&ones) != names(&twos) {
         return Ok(false);
@@ -85,8 +87,10 @@ fn open(blobs: &BlobStore, content: &Content) -> io::Result<Box<dyn Read>> {
 /// Whether two texts have the same words, numbers among them taken as the same if they are close. How words are set apart
 /// does not matter.
 fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
-    let (mut one, mut two) = (BufReader::new(one), BufReader::new(two));
-    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut one = BufReader::new(one);
+    let mut two = BufReader::new(two);
+    let mut left = Vec::new();
+    let mut right = Vec::new();
     loop {
         let more = (next_word(&mut one, &mut left)?, next_word(&mut two, &mut right)?);
         match more {

@@ -209,15 +209,19 @@ impl Config {
     /// If it is not TOML, has a key that does not exist, or a value that makes no sense.
     pub fn parse(text: &str) -> Result<Self, MasterError> {
         let config: Self = toml::from_str(text).map_err(|e| MasterError::Config(e.to_string()))?;
-        let (beat, suspect, lease) = (config.heartbeat.0, config.suspect_after.0, config.lease.0);
+        let beat = config.heartbeat.0;
+        let suspect = config.suspect_after.0;
+        let lease = config.lease.0;
         if beat.is_zero() || suspect <= beat || lease <= suspect {
             let why = "the times must be in this order: 0 < heartbeat < suspect_after < lease";
             return Err(MasterError::Config(why.to_owned()));
         }
         config.sharing.check()?;
         if config.certificate_life.0 < Duration::from_secs(LEAST_LIFE_S) {
-            let (said, least) = (config.certificate_life.0, Duration::from_secs(LEAST_LIFE_S));
-            let (said, least) = (humantime::format_duration(said), humantime::format_duration(least));
+            let said = config.certificate_life.0;
+            let least = Duration::from_secs(LEAST_LIFE_S);
+            let said = humantime::format_duration(said);
+            let least = humantime::format_duration(least);
             let why = format!("certificate_life is {said}, and the least is {least}: workers could not renew in time");
             return Err(MasterError::Config(why));
         }

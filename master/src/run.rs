@@ -55,7 +55,9 @@ impl State {
     /// Notes in the audit log what was refused to whom; what happens often is counted.
     pub(crate) fn refused(&self, who: &str, what: &'static str, subject: &str, why: &str) {
         tracing::warn!(who, what, subject, why, "refused");
-        let (who, subject, why) = (who.to_owned(), subject.to_owned(), why.to_owned());
+        let who = who.to_owned();
+        let subject = subject.to_owned();
+        let why = why.to_owned();
         let entries = self.counters.note(self.clock.now(), Attempted { who, what, subject, why });
         if !entries.is_empty() {
             self.core.tell(move |core| core.audit_all(&entries));
@@ -95,8 +97,10 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
     let metrics = http::recorder();
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
-    let (ca_key_hash, reader) = (authority.key_hash()?, Reader::new(&home));
-    let (counters, live) = (Counters::new(&config.limits, &files), Live::default());
+    let ca_key_hash = authority.key_hash()?;
+    let reader = Reader::new(&home);
+    let counters = Counters::new(&config.limits, &files);
+    let live = Live::default();
     let state = State {
         home: home.clone(),
         config,
@@ -317,7 +321,8 @@ fn admit_local_admin(
         return Ok(());
     }
     let link = LinkInfo { master: address.to_owned(), ..known.link.clone() };
-    let (validity, now_s) = (Validity::of(&known.certificate)?, link::renewal::now_s());
+    let validity = Validity::of(&known.certificate)?;
+    let now_s = link::renewal::now_s();
     // One of the future was made while the clock was wrong.
     let due = validity.is_due(now_s) || now_s < validity.from_s;
     if (due || known.ca != *authority.certificate()) && matches!(store.standing(name.id, key_hash)?, Standing::In(_)) {

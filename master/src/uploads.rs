@@ -107,7 +107,9 @@ mod tests {
 
     #[test]
     fn what_is_under_way_counts_until_it_has_ended_and_only_for_its_user() {
-        let (uploads, ann, bob) = (Uploads::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        let uploads = Uploads::default();
+        let ann = Uuid::from_u128(1);
+        let bob = Uuid::from_u128(2);
         let first = uploads.begin(ann, 60, 0, 100).expect("there is room");
         let refusal = uploads.begin(ann, 60, 0, 100).expect_err("beside the first there is none");
         assert!(refusal.message.contains("room for 100") && refusal.hint.contains("unused_bytes_per_user"));

@@ -161,7 +161,8 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
 
 /// A clock that lies before what has happened already would make certificates that hold for nobody, and count leases anew.
 fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), MasterError> {
-    let (now, up) = (clock.now(), store.note("up")?.and_then(note_of).unwrap_or_default());
+    let now = clock.now();
+    let up = store.note("up")?.and_then(note_of).unwrap_or_default();
     let behind = up.since(now);
     if behind <= SLACK {
         return Ok(());
@@ -277,7 +278,8 @@ mod tests {
 
     #[test]
     fn a_store_of_another_grid_or_without_its_keys_is_refused() {
-        let (dir, other) = (grid(), tempfile::tempdir().unwrap());
+        let dir = grid();
+        let other = tempfile::tempdir().unwrap();
         let mut store = open(other.path(), clock(), Accept::default()).unwrap();
         store.meta("grid", || [9; 16]).unwrap();
         store.commit().unwrap();
@@ -297,7 +299,8 @@ mod tests {
     fn a_store_that_lacks_what_was_durable_is_refused_until_an_admin_takes_it_as_a_copy() {
         for lose_log in [true, false] {
             let dir = grid();
-            let (store, log) = (dir.path().join(STORE), dir.path().join(LOG));
+            let store = dir.path().join(STORE);
+            let log = dir.path().join(LOG);
             let before = fs::read(&store).unwrap();
             let last =
                 run(dir.path(), Accept::default(), !lose_log, |store| store.set_meta("x", &[1]).unwrap()).unwrap();

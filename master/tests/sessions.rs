@@ -329,7 +329,8 @@ async fn of_two_racing_redeemers_exactly_one_wins() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_role_gets_only_what_is_its_own() {
     let master = Master::start().await;
-    let (worker, ann) = (master.enrol(Role::Worker, "pc").await, master.enrol(Role::Client, "ann").await);
+    let worker = master.enrol(Role::Worker, "pc").await;
+    let ann = master.enrol(Role::Client, "ann").await;
     assert!(Client::connect(&worker).await.is_err(), "a worker asked as a client");
     let connection = link::connect(&ann, Purpose::Worker).await.unwrap();
     let error = within(connection.closed()).await.to_string();
@@ -360,7 +361,8 @@ async fn each_role_gets_only_what_is_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identity_of_another_grid_is_refused() {
-    let (here, there) = (Master::start().await, Master::start().await);
+    let here = Master::start().await;
+    let there = Master::start().await;
     let mut stranger = there.enrol(Role::Client, "eve").await;
     stranger.link.master = here.address();
     assert!(matches!(Client::connect(&stranger).await, Err(LinkError::WrongMaster { .. })));
@@ -478,7 +480,8 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     master.content_grace = Duration::from_secs(1);
     master.again().await;
     let client = master.admin().await;
-    let (needed, useless) = (client.put_bytes(b"needed").await.unwrap(), client.put_bytes(b"useless").await.unwrap());
+    let needed = client.put_bytes(b"needed").await.unwrap();
+    let useless = client.put_bytes(b"useless").await.unwrap();
     let mut spec = noops(1);
     let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
     command.inputs.push(Input { name: "in".parse().unwrap(), executable: false, source: Source::Shared(needed) });

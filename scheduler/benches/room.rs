@@ -34,7 +34,8 @@ fn main() {
 
 /// Costs of a request and of a heartbeat.
 fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
-    let (mut scheduler, mut fx) = (grid::of_hosts(hosts), Vec::new());
+    let mut scheduler = grid::of_hosts(hosts);
+    let mut fx = Vec::new();
     for job in 1..=JOBS {
         let rules = Rules { policy: "FCFSxNEED".to_owned(), checkpoint: keeps, ..Rules::default() };
         let estimator = Estimator { user: format!("user {job}"), program: "search".to_owned() };
@@ -44,10 +45,12 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
     }
     let held = |host| scheduler.host(HostId(host)).map_or(0, |host| host.attempts.len());
     assert_eq!((1..=hosts).map(held).sum::<usize>(), hosts as usize, "the grid is full");
-    let (mut request, mut beat) = (Duration::ZERO, Duration::ZERO);
+    let mut request = Duration::ZERO;
+    let mut beat = Duration::ZERO;
     for event in 0..events {
         let now = Time(1_000_000 * u64::from(event + 1));
-        let (job, task) = (JobId(event % JOBS + 1), 100_000 - event / JOBS);
+        let job = JobId(event % JOBS + 1);
+        let task = 100_000 - event / JOBS;
         fx.clear();
         let began = Instant::now();
         let tasks = Some(IdSet::from_range(task, task));

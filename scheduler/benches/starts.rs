@@ -39,7 +39,8 @@ fn cost(scheduler: &Scheduler, jobs: &[JobId]) -> Duration {
 
 /// A grid with a task on each host, and jobs that wait.
 fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
-    let (mut scheduler, mut fx) = (grid::of_hosts(hosts), Vec::new());
+    let mut scheduler = grid::of_hosts(hosts);
+    let mut fx = Vec::new();
     let mut submit = |job: u32, bag: Bag| {
         fx.clear();
         scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag: Box::new(bag) }, &mut fx);

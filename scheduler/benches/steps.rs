@@ -118,7 +118,8 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
         *turn += 1;
         let host = (*turn * 6_151 % u64::from(HOSTS)) as u32;
         if let Some(attempt) = live[host as usize].pop() {
-            let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(60));
+            let outcome = Outcome::Succeeded;
+            let ran = Span::from_secs(60);
             events.push(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
         }
         let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
@@ -149,13 +150,16 @@ fn noops(events: u64) {
     scheduler.step(Time(0), joined, &mut fx);
     let bag = Bag::new(IdSet::from_range(1, 10_000_000), Rules::default());
     scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }, &mut fx);
-    let (mut live, mut done, mut longest) = (vec![Vec::new(); 2], 0, 0);
+    let mut live = vec![Vec::new(); 2];
+    let mut done = 0;
+    let mut longest = 0;
     let began = clock();
     while done < events {
         collect(&mut fx, &mut live);
         longest = longest.max(live[1].len());
         for attempt in std::mem::take(&mut live[1]) {
-            let (outcome, ran) = (Outcome::Succeeded, Span::ZERO);
+            let outcome = Outcome::Succeeded;
+            let ran = Span::ZERO;
             scheduler.step(Time(done), Event::AttemptEnded { host: HostId(1), attempt, outcome, ran }, &mut fx);
             done += 1;
         }

@@ -144,7 +144,9 @@ impl<'a> Starter<'a> {
     /// Hosts on which attempts of this job should end within `within_s`, with when, where a next task would be done by
     /// `end_s`.
     fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
-        let (id, scene, start_cost) = (job.rank.job, self.scene(job), self.settings.start_cost);
+        let id = job.rank.job;
+        let scene = self.scene(job);
+        let start_cost = self.settings.start_cost;
         let work = job.takes(work_s);
         let mut soon = Vec::new();
         for host in self.hosts.table.values().filter(|host| host.takes_work() && scene.does(host.id)) {
@@ -166,7 +168,8 @@ impl<'a> Starter<'a> {
         work_s: f64,
         mean_s: f64,
     ) -> Vec<Ready> {
-        let (curves, start_s) = (self.foresight.curves(), self.settings.start_cost.secs());
+        let curves = self.foresight.curves();
+        let start_s = self.settings.start_cost.secs();
         let of = |(id, free_s): (HostId, f64)| {
             let host = self.hosts.table.get(&id)?;
             let task_s = self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost);
@@ -202,7 +205,8 @@ impl<'a> Starter<'a> {
     }
 
     fn completion_s(&self, job: &Job, work_s: f64, free: &[Slot], waiting: u64, least_s: f64) -> f64 {
-        let (id, work) = (job.rank.job, job.takes(work_s));
+        let id = job.rank.job;
+        let work = job.takes(work_s);
         let mut servers: Vec<_> = free.iter().map(|slot| Server { free_s: 0.0, task_s: slot.task_s }).collect();
         // Nobody waits for a host that cannot be told what to do.
         let there = |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
@@ -244,7 +248,8 @@ impl<'a> Starter<'a> {
         let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
         let price = self.foresight.experience.prices.price(kind) * if endgame { ENDGAME_PRICE } else { 1.0 };
         let foresight: &'a Foresight = self.foresight;
-        let (curves, start_s) = (foresight.curves(), self.settings.start_cost.secs());
+        let curves = foresight.curves();
+        let start_s = self.settings.start_cost.secs();
         for candidate in ready.iter().take(MOST_AT_ONCE) {
             let place = self.hosts.table.get(&candidate.host).map(|host| Foresight::place(host, self.now));
             let Some(place) = place else { continue };
@@ -300,7 +305,8 @@ impl<'a> Starter<'a> {
         );
         for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
             let task = of_task[0].0;
-            let (left, room) = (1.0 - self.saved(job, task), of_task.len() < self.most_live());
+            let left = 1.0 - self.saved(job, task);
+            let room = of_task.len() < self.most_live();
             gains.open(Open { task, left, room }, of_task.iter().map(|(_, law)| *law));
         }
         gains

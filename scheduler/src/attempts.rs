@@ -74,8 +74,10 @@ impl Scheduler {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
         job.pace.observe(ran, speed, outcome.success());
-        let (experience, of) = (&mut self.foresight.experience, &job.stack.terms.estimator);
-        let (teaches, killed_s) = (job.teaches(), job.killed_s(attempt.task.index));
+        let experience = &mut self.foresight.experience;
+        let of = &job.stack.terms.estimator;
+        let teaches = job.teaches();
+        let killed_s = job.killed_s(attempt.task.index);
         if teaches {
             let life = Run { time: ran.secs() * speed.factor(), done: !matches!(outcome, Outcome::TimedOut(_)) };
             self.foresight.lives.observe(&of.program, life);
@@ -91,7 +93,8 @@ impl Scheduler {
         if teaches || killed_s > 0.0 {
             experience.runs.observe(of, run, killed_s);
         }
-        let (small, slots) = (self.foresight.small, self.hosts.index.usable_slots);
+        let small = self.foresight.small;
+        let slots = self.hosts.index.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 
@@ -106,7 +109,8 @@ impl Scheduler {
             let of = of_ranks(&job.stack.terms.estimator, ranks);
             self.foresight.experience.runs.observe(&of, run, job.killed_s(0));
         }
-        let (small, slots) = (self.foresight.small, self.hosts.index.usable_slots);
+        let small = self.foresight.small;
+        let slots = self.hosts.index.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 

@@ -136,7 +136,8 @@ impl Job {
             return None;
         }
         let tally = blame.hosts.get(&host)?;
-        let (failed, succeeded) = (blame.failed - tally.failed, blame.succeeded - tally.succeeded);
+        let failed = blame.failed - tally.failed;
+        let succeeded = blame.succeeded - tally.succeeded;
         if succeeded == 0 {
             let live = |record: &Record| record.live.iter().any(|copy| copy.host != host && copy.hold_up.is_none());
             let undecided = failed == 0 && self.records.values().any(live);
@@ -308,7 +309,8 @@ impl Scheduler {
     fn probe_failed(&mut self, id: HostId) {
         let bench = self.hosts.table.get(&id).and_then(Host::bench);
         if let Some(bench) = bench.filter(|bench| bench.probing) {
-            let (why, pause) = (bench.why.clone(), bench.pause);
+            let why = bench.why.clone();
+            let pause = bench.pause;
             self.bench(id, why, pause);
         }
     }

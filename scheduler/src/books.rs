@@ -17,7 +17,8 @@ pub(crate) struct Books {
 impl Books {
     /// Where an attempt is, or should be.
     fn find(&self, attempt: &AttemptId) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.entries.len());
+        let mut low = 0;
+        let mut high = self.entries.len();
         while low < high {
             // The first one is nearly always the one that is meant.
             let middle = if high - low <= 2 { low } else { low.midpoint(high) };
@@ -91,7 +92,8 @@ mod tests {
         fn they_do_what_an_ordered_map_does(
             steps in proptest::collection::vec((any::<bool>(), 1..4_u32, 1..8_u32, any::<u8>()), 0..60)
         ) {
-            let (mut books, mut model) = (Books::default(), BTreeMap::new());
+            let mut books = Books::default();
+            let mut model = BTreeMap::new();
             for (add, job, index, ran) in steps {
                 let attempt = AttemptId { task: TaskId::new(JobId(job), index), number: 1, incarnation: Incarnation(1) };
                 if add {

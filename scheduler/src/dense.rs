@@ -84,8 +84,8 @@ impl<K: Number, V> Dense<K, V> {
 
     /// A page came or went.
     fn measure(&mut self) {
-        let (first, last) =
-            (self.pages.front().map_or(0, |page| page.place), self.pages.back().map_or(0, |page| page.place));
+        let first = self.pages.front().map_or(0, |page| page.place);
+        let last = self.pages.back().map_or(0, |page| page.place);
         (self.first, self.gaps) = (first, ((last - first) as usize + 1).saturating_sub(self.pages.len()));
     }
 
@@ -204,7 +204,8 @@ mod tests {
                 0..300,
             )
         ) {
-            let (mut dense, mut model) = (Dense::<u32, u8>::default(), BTreeMap::new());
+            let mut dense = Dense::<u32, u8>::default();
+            let mut model = BTreeMap::new();
             for (step, key, value) in steps {
                 match step {
                     0 => prop_assert_eq!(dense.insert(key, value), model.insert(key, value)),

@@ -65,7 +65,9 @@ impl Scheduler {
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
     /// of the ready hosts lets the next one try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
-        let (mut asked, mut passing, mut thawed) = (Asked::default(), 0, false);
+        let mut asked = Asked::default();
+        let mut passing = 0;
+        let mut thawed = false;
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
@@ -286,7 +288,8 @@ impl<'a> Starter<'a> {
     fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         self.prepare(job);
         let turn = job.turn();
-        let (placement, scene) = (job.policy.placement, self.scene(job));
+        let placement = job.policy.placement;
+        let scene = self.scene(job);
         let primary = job.wishes.first_primary().and_then(|(index, wish)| {
             let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
             Some((index, wish, host))

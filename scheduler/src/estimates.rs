@@ -170,8 +170,10 @@ fn remove(sorted: &mut Vec<f32>, value: f32) {
 /// The value below which this part of them lies.
 fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
-    let (low, rest) = (place as usize, place - place.floor());
-    let (a, b) = (f64::from(sorted[low]), f64::from(sorted[(low + 1).min(sorted.len() - 1)]));
+    let low = place as usize;
+    let rest = place - place.floor();
+    let a = f64::from(sorted[low]);
+    let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
     Some(a + rest * (b - a))
 }
 

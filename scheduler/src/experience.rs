@@ -146,7 +146,8 @@ pub(crate) struct Common {
 impl Common {
     /// How long things last.
     pub(crate) fn curves(&self) -> Curves {
-        let (suspension, resumption) = (self.suspension.curve(), self.resumption.curve().tabulated());
+        let suspension = self.suspension.curve();
+        let resumption = self.resumption.curve().tabulated();
         let mean_suspension_s = resumption.mean_s();
         Curves {
             failure: self.failure.curve(),

@@ -78,7 +78,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_does_what_a_list_does(steps in proptest::collection::vec((0..3_u8, 0..6_usize, any::<u8>()), 0..60)) {
-            let (mut few, mut model) = (Few::default(), Vec::new());
+            let mut few = Few::default();
+            let mut model = Vec::new();
             for (step, at, value) in steps {
                 match step {
                     0 => {

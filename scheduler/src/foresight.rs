@@ -41,7 +41,9 @@ pub(crate) struct Foresight {
 
 impl From<Experience> for Foresight {
     fn from(experience: Experience) -> Self {
-        let (lives, small, remembered) = (Lives::default(), SmallWork::default(), RefCell::default());
+        let lives = Lives::default();
+        let small = SmallWork::default();
+        let remembered = RefCell::default();
         Self { experience, lives, common: OnceCell::new(), curves: OnceCell::new(), observed: 0, small, remembered }
     }
 }
@@ -80,13 +82,15 @@ impl Foresight {
         self.observed += 1;
         if self.observed >= REFRESH && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events() {
             self.observed = 0;
-            (self.common, self.curves) = (OnceCell::new(), OnceCell::new());
+            self.common = OnceCell::new();
+            self.curves = OnceCell::new();
         }
     }
 
     /// The host went down at `at`.
     pub(crate) fn on_failure(&mut self, host: &mut Host, at: Time) {
-        let (from, to) = (age_s(host.up_since, host.up_seen), age_s(host.up_since, at));
+        let from = age_s(host.up_since, host.up_seen);
+        let to = age_s(host.up_since, at);
         self.experience.failure.observe(from, to, true);
         host.habit.failures += 1.0;
         host.habit.up_s += to - from;
@@ -107,7 +111,8 @@ impl Foresight {
     }
 
     fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
-        let (from, to) = (age_s(host.owner_since, host.owner_seen), age_s(host.owner_since, at));
+        let from = age_s(host.owner_since, host.owner_seen);
+        let to = age_s(host.owner_since, at);
         match host.owner.lets_run() {
             true => self.experience.suspension.observe(from, to, turned),
             false => self.experience.resumption.observe(from, to, turned),
@@ -124,13 +129,15 @@ impl Foresight {
     /// A job's last task has been finished: its copies move the price of its kind, and its predictions can be judged.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
-            let (predicted_s, was_s) = (finish.since(made).secs(), now.since(made).secs());
+            let predicted_s = finish.since(made).secs();
+            let was_s = now.since(made).secs();
             self.experience.errors.note(job.policy.name, Stage::Early, predicted_s, was_s);
             return;
         }
         let Some(kind) = job.plan.kind else { return };
         for (stage, at, finish) in &job.plan.predicted {
-            let (predicted_s, was_s) = (finish.since(*at).secs(), now.since(*at).secs());
+            let predicted_s = finish.since(*at).secs();
+            let was_s = now.since(*at).secs();
             self.experience.errors.note(job.policy.name, *stage, predicted_s, was_s);
         }
         if let Replication::Gain(answer) = job.policy.replication {
@@ -143,7 +150,8 @@ impl Foresight {
     pub(crate) fn upto<'a>(&self, hosts: impl Iterator<Item = &'a Host>, now: Time) -> Experience {
         let mut experience = Self::from(self.experience.clone());
         for host in hosts {
-            let (from, to) = (age_s(host.up_since, host.up_seen), age_s(host.up_since, now));
+            let from = age_s(host.up_since, host.up_seen);
+            let to = age_s(host.up_since, now);
             experience.experience.failure.observe(from, to, false);
             experience.observe_owner(host, now, false);
             experience.on_cpu(host, now);

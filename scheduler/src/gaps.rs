@@ -88,7 +88,8 @@ impl Scheduler {
 
     /// Which waiting task makes the most of a free slot, if any does; of equals the one that is next.
     fn filler(&self, host: &Host, slot: &Slot) -> Option<Filler> {
-        let (now, start_cost) = (self.now, self.settings.start_cost);
+        let now = self.now;
+        let start_cost = self.settings.start_cost;
         let until = host.lent_until(now).map_or(slot.until, |lent| lent.min(slot.until));
         let length = (until.since(now).secs() - start_cost.secs()) * host.speed.factor();
         // Who fits a loan was asked before, and may have had reasons not to come.
@@ -108,7 +109,8 @@ impl Scheduler {
         }
         let laws = jobs.into_iter().filter_map(|job| Some((job, self.law(job)?)));
         let laws: Vec<(&Job, Cow<'_, Learned>)> = laws.collect();
-        let (mut fillers, mut candidates) = (Vec::new(), Vec::new());
+        let mut fillers = Vec::new();
+        let mut candidates = Vec::new();
         for (job, law) in &laws {
             for index in job.alternatives(&|_: &u32| true) {
                 let failed = job.killed_s(index);
@@ -223,7 +225,8 @@ impl Scheduler {
 
 /// The probability that a run which takes longer than `failed` is done by `length`.
 fn done_by(length: f64, law: &Learned, failed: f64) -> f64 {
-    let (before, left) = (law.cdf(failed), 1.0 - law.cdf(failed));
+    let before = law.cdf(failed);
+    let left = 1.0 - law.cdf(failed);
     if left > 0.0 { (law.cdf(length) - before).max(0.0) / left } else { 0.0 }
 }
 

@@ -17,7 +17,8 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// Adds an index that is not there.
     pub(crate) fn insert(&mut self, id: u32) {
-        let (block, bit) = (id / u64::BITS, 1 << (id % u64::BITS));
+        let block = id / u64::BITS;
+        let bit = 1 << (id % u64::BITS);
         let bits = self.parts.entry(block, || 0);
         *bits |= bit;
         self.in_parts += 1;

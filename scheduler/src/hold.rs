@@ -38,15 +38,19 @@ impl Scheduler {
         let Some(host) = self.hosts.table.at_mut(&id) else { return };
         let Some(load) = host.books.at_mut(&attempt) else { return };
         let since = load.noted.map_or(Span::ZERO, |noted| now.since(noted));
-        (load.ran, load.noted, load.phase) = (load.ran + since, Some(now), Phase::Held);
-        (load.suspended_since, load.made_room_for) = (Some(now), Some(by));
+        load.ran = load.ran + since;
+        load.noted = Some(now);
+        load.phase = Phase::Held;
+        load.suspended_since = Some(now);
+        load.made_room_for = Some(by);
         host.hold(&attempt, true);
         self.hosts.index.standing.remove(attempt);
         self.hosts.index.update(host, now);
         let hold_up = host.hold_up(Phase::Held);
         fx.push(Effect::Freeze { host: id, attempt, by: Some(by) });
         self.jobs.mark(attempt, Phase::Held, hold_up, self.settings.max_copies);
-        let (job, index) = (attempt.task.job, attempt.task.index);
+        let job = attempt.task.job;
+        let index = attempt.task.index;
         if self.jobs.table.get(&job).is_some_and(|job| !job.only_disclosed(index)) {
             self.look_elsewhere(job, &IdSet::from_range(index, index));
         }
@@ -98,8 +102,11 @@ impl Scheduler {
         host.hold(&attempt, false);
         if let Some(load) = host.books.at_mut(&attempt) {
             let stood = load.suspended_since.map_or(Span::ZERO, |since| now.since(since));
-            (load.suspended, load.suspended_since) = (load.suspended + stood, None);
-            (load.phase, load.noted, load.made_room_for) = (Phase::Running, Some(now), None);
+            load.suspended = load.suspended + stood;
+            load.suspended_since = None;
+            load.phase = Phase::Running;
+            load.noted = Some(now);
+            load.made_room_for = None;
         }
         self.hosts.index.update(host, now);
         if let Some(job) = self.jobs.table.get(&attempt.task.job) {

@@ -103,12 +103,14 @@ impl Scheduler {
 
     /// What a bag of several ranks would be on how many hosts, were it submitted now.
     pub fn width_offered(&self, bag: &Bag, now: Time) -> Option<WidthOffer> {
-        let (ranks, policy) = (bag.ranks?, policy(&bag.rules.policy)?);
+        let ranks = bag.ranks?;
+        let policy = policy(&bag.rules.policy)?;
         let gang = Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator));
         let needs = bag.rules.needs;
         let free =
             self.hosts.index.ready.by_since().filter(|id| self.hosts.offer(*id, needs) && self.starts_together(*id));
-        let (free, behind) = (free.count() as u32, 0);
+        let free = free.count() as u32;
+        let behind = 0;
         let view = View { policy: &policy, gang: &gang, free, behind, again: None };
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
     }
@@ -122,7 +124,9 @@ impl Scheduler {
     pub fn together(&self, id: JobId, now: Time) -> Option<Together> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
-        let (width, formed, begun) = (gang.width, gang.formed, gang.begun);
+        let width = gang.width;
+        let formed = gang.formed;
+        let begun = gang.begun;
         let waits = formed.is_none() && !job.settled();
         let offer = waits.then(|| {
             // What is kept free is kept for those that are first; this one may be one of them.
@@ -158,7 +162,8 @@ impl Scheduler {
     pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
         let mut alike = BTreeMap::<_, Vec<JobId>>::new();
         for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
-            let (needs, holds) = (job.rules.needs, job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some()));
+            let needs = job.rules.needs;
+            let holds = job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some());
             alike.entry((needs.confinement, needs.network, holds)).or_default().push(job.rank.job);
         }
         let mut starts = Vec::new();
@@ -202,7 +207,8 @@ impl Scheduler {
 
     /// The job's number of hosts, and whether it starts now. Where nothing has changed it is not asked anew.
     pub(crate) fn choose_width(&mut self, id: JobId, free: u32) -> Option<Choice> {
-        let (now, job) = (self.now, self.jobs.table.get(&id)?);
+        let now = self.now;
+        let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
         let view = self.view(job, gang, free);
         if let (Some(held), Some((before, behind, looked))) = (gang.holdout, gang.looked) {
@@ -252,7 +258,10 @@ impl Scheduler {
             rule.ways(&question, &|from, to| waits.likely_s(from, to))
         });
         let choice = self.choose(view, &waits, now);
-        let (free, hosts, behind, runs) = (view.free, machine.hosts(), view.behind, view.gang.runs);
+        let free = view.free;
+        let hosts = machine.hosts();
+        let behind = view.behind;
+        let runs = view.gang.runs;
         WidthOffer { scaling, runs, least, most, free, hosts, behind, ways, choice }
     }
 
@@ -279,7 +288,9 @@ impl Scheduler {
         now: Time,
     ) -> Question<'a> {
         let bias = &self.foresight.experience.waits.bias;
-        let (free, behind, held) = (view.free, view.behind, view.gang.holdout);
+        let free = view.free;
+        let behind = view.behind;
+        let held = view.gang.holdout;
         Question { job, least, most, free, behind, now_s: now.secs(), held, bias }
     }
 
@@ -295,7 +306,9 @@ impl Scheduler {
         let seats = self.seats();
         let fits = |host: &&Host| needs.missing(host.offers).is_none() && host.offers.together;
         let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
-        let (mut free, mut gangs, mut busy) = (0, BTreeMap::<JobId, u32>::new(), Vec::new());
+        let mut free = 0;
+        let mut gangs = BTreeMap::<JobId, u32>::new();
+        let mut busy = Vec::new();
         for host in self.hosts.table.values().filter(|host| counts(host) && host.owner.lets_run()).filter(fits) {
             if host.free_slots() > 0 || also.contains(&host.id) || filled.contains(&host.id) {
                 free += 1;

@@ -373,7 +373,8 @@ impl Index {
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
         let slots = NonZeroU32::new(host.usable_slots()).filter(|_| takes_work);
-        let (usable, before) = (slots.map(|slots| (slots.get(), host.speed)), host.counted_usable());
+        let usable = slots.map(|slots| (slots.get(), host.speed));
+        let before = host.counted_usable();
         if usable.is_some() != before.is_some() && !self.standing.is_bare() {
             host.books.attempts().for_each(|attempt| self.standing.open(attempt, takes_work));
         }
@@ -397,7 +398,8 @@ impl Index {
             self.ready.remove(host.id, since, host.usable_speed);
             host.ready = None;
         }
-        (host.usable_slots, host.usable_speed) = (slots, host.speed);
+        host.usable_slots = slots;
+        host.usable_speed = host.speed;
         if ready && host.ready.is_none() {
             host.ready = Some(now);
             self.ready.insert(host.id, now, host.speed);
@@ -510,7 +512,8 @@ impl Hosts {
                 if state != host.state {
                     host.since = now;
                 }
-                (host.state, host.announced) = (state, owner);
+                host.state = state;
+                host.announced = owner;
                 fx.push(Effect::HostChanged { host: id, state, owner });
             }
         }

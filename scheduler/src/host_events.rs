@@ -32,11 +32,17 @@ impl Scheduler {
         if known && !again {
             self.foresight.on_failure(host, host.heard.unwrap_or(self.now));
         }
-        (host.slots, host.speed, host.presence) = (slots, speed, Presence::Connected);
-        (host.parted, host.closing) = (None, false);
+        host.slots = slots;
+        host.speed = speed;
+        host.presence = Presence::Connected;
+        host.parted = None;
+        host.closing = false;
         if !again {
-            (host.owner, host.owner_since) = (status.owner, up_since);
-            (host.up_seen, host.owner_seen, host.cpu_seen) = (self.now, self.now, self.now);
+            host.owner = status.owner;
+            host.owner_since = up_since;
+            host.up_seen = self.now;
+            host.owner_seen = self.now;
+            host.cpu_seen = self.now;
         }
         self.hosts.count(id);
         self.hear(id, Some((status.owner, status.owner_for)));
@@ -58,7 +64,9 @@ impl Scheduler {
     /// What earlier days say of it.
     pub(crate) fn on_host_known(&mut self, id: HostId, speed: Speed, record: Option<TrackRecord>, habit: Habit) {
         let host = self.hosts.entry(id, self.now);
-        (host.speed, host.record, host.habit) = (speed, record, habit);
+        host.speed = speed;
+        host.record = record;
+        host.habit = habit;
         if habit != Habit::default() {
             host.temper = Temper::of(&habit, self.foresight.common());
         }
@@ -72,7 +80,8 @@ impl Scheduler {
         self.foresight.on_cpu(host, now);
         host.cpu_seen = now;
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
-        (host.up_since, host.owner_since) = (ago(status.up_for), ago(status.owner_for));
+        host.up_since = ago(status.up_for);
+        host.owner_since = ago(status.owner_for);
     }
 
     /// Compares what the host lists with its books. What is listed and not on them is taken back if it once was there
@@ -112,7 +121,8 @@ impl Scheduler {
 
     /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no use.
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
-        let (attempt, max_copies) = (held.attempt, self.settings.max_copies);
+        let attempt = held.attempt;
+        let max_copies = self.settings.max_copies;
         let index = attempt.task.index;
         if self.hosts.get(id).is_some_and(|host| host.books.contains(&attempt)) {
             return true;
@@ -175,7 +185,8 @@ impl Scheduler {
     pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
         let Some(host) = self.hosts.get(id) else { return };
         if host.presence == Presence::Connected {
-            (host.presence, host.parted) = (Presence::Disconnected, Some(self.now));
+            host.presence = Presence::Disconnected;
+            host.parted = Some(self.now);
             self.reindex(id);
             self.watch(id);
         }
@@ -276,9 +287,12 @@ impl Scheduler {
                 let since = Time(self.now.0.saturating_sub(owner_for.0));
                 self.foresight.on_cpu(host, self.now);
                 self.foresight.on_owner_turned(host, since);
-                (host.owner_since, host.owner_seen, host.cpu_seen) = (since, since, self.now);
+                host.owner_since = since;
+                host.owner_seen = since;
+                host.cpu_seen = self.now;
             }
-            (host.liveness, host.owner) = (Liveness::Alive, owner);
+            host.liveness = Liveness::Alive;
+            host.owner = owner;
             self.on_host_turned(id);
         }
         if revived {
@@ -317,7 +331,9 @@ impl Scheduler {
 /// Notes what a host says of an attempt on its books.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
     let Some(load) = host.books.at_mut(&held.attempt) else { return };
-    (load.ran, load.progress, load.noted) = (held.ran, held.progress, host.heard);
+    load.ran = held.ran;
+    load.progress = held.progress;
+    load.noted = host.heard;
     let suspended_since = host.heard.filter(|_| suspended(held.phase)).map(|heard| heard - held.frozen_for);
     if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
         load.suspended = load.suspended + heard.since(since);
@@ -351,7 +367,8 @@ impl Jobs {
         let Some(record) = job.records.at_mut(&index) else { return };
         let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else { return };
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
-            (copy.suspended, copy.hold_up) = (suspended(phase), hold_up);
+            copy.suspended = suspended(phase);
+            copy.hold_up = hold_up;
             job.refresh(index, max_copies);
             self.lines.sync(job);
         }

@@ -182,7 +182,8 @@ impl Record {
     pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return false };
         let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else { return false };
-        let (delivered, returned) = (matches!(why, EndReason::Delivered(_)), why.gives_back());
+        let delivered = matches!(why, EndReason::Delivered(_));
+        let returned = why.gives_back();
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
@@ -274,7 +275,8 @@ impl Job {
 
     /// An attempt at its task took so long, or was killed then by a learned limit, where small work has this rate now.
     pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
-        let (answer, index) = (self.policy.limits, attempt.task.index);
+        let answer = self.policy.limits;
+        let index = attempt.task.index;
         if answer.learns() {
             self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work()));
         }
@@ -293,7 +295,8 @@ impl Job {
 
     /// These are its tasks, none of which was tried.
     pub(crate) fn set_tasks(&mut self, tasks: IdSet) {
-        (self.total, self.fresh) = (tasks.len(), tasks);
+        self.total = tasks.len();
+        self.fresh = tasks;
     }
 
     pub(crate) fn waiting(&self) -> u64 {
@@ -609,7 +612,8 @@ impl Job {
             self.wishes.remove(index);
         }
         if let Some(gang) = &mut self.gang {
-            (gang.stirred, gang.disturbed) = (true, true);
+            gang.stirred = true;
+            gang.disturbed = true;
         }
     }
 }

@@ -58,7 +58,10 @@ impl Scheduler {
         let promise = promise.map(|(finish, deadline)| Promise { deadline, made: self.now, finish });
         let ids = bag.tasks.clone();
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
-        (job.stack, job.promise, job.lessons, job.usual_s) = (stack, promise, lessons, usual_s);
+        job.stack = stack;
+        job.promise = promise;
+        job.lessons = lessons;
+        job.usual_s = usual_s;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;
         job
@@ -91,7 +94,8 @@ impl Scheduler {
             *into = job.fresh.intersection(settled);
             job.fresh.subtract(into);
         }
-        (job.attempts, job.duplicates) = (progress.attempts, progress.duplicates);
+        job.attempts = progress.attempts;
+        job.duplicates = progress.duplicates;
         for tried in &progress.tried {
             self.restore_task(id, &mut job, tried);
         }
@@ -112,7 +116,8 @@ impl Scheduler {
             return;
         }
         let mut record = Record::reborn(number, tried.failures > 0);
-        (record.failures, record.losses) = (tried.failures, tried.losses);
+        record.failures = tried.failures;
+        record.losses = tried.losses;
         for (attempt, host_id, executing) in tried.live.iter().copied() {
             let own = attempt.task.job == id && attempt.task.index == tried.task && attempt.number <= number;
             if !own || record.live.iter().any(|copy| copy.attempt.number == attempt.number) {
@@ -152,9 +157,12 @@ impl Scheduler {
         let begun = job.attempts > 0;
         let copies = job.records.values().flat_map(|record| record.live.iter());
         let live: BTreeSet<HostId> = copies.map(|copy| copy.host).collect();
-        let (held, settled) = (!live.is_empty(), job.settled());
+        let held = !live.is_empty();
+        let settled = job.settled();
         let Some(gang) = job.gang.as_mut().filter(|_| begun) else { return };
-        (gang.width, gang.stirred, gang.disturbed) = (Some(ranks), true, true);
+        gang.width = Some(ranks);
+        gang.stirred = true;
+        gang.disturbed = true;
         gang.formed = held.then_some(self.now);
         for id in done_on.iter().filter(|id| held && !settled && !live.contains(id)) {
             if gang.seats.insert(*id, true).is_none() {

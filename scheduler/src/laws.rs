@@ -48,7 +48,8 @@ impl Law {
             None => (0.0, 1.0 - self.undisturbed),
             Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
         };
-        let (gone, here) = (1.0 - self.alive, self.alive * suspended);
+        let gone = 1.0 - self.alive;
+        let here = self.alive * suspended;
         let late = at_s.iter().zip(values).filter(|(at_s, _)| **at_s >= self.end_s);
         for (at_s, value) in late {
             *value *= gone + here * curves.resumption.alive(at_s - self.end_s + already_s);

@@ -187,7 +187,8 @@ mod tests {
 
     fn entry(used_s: u64, requested_s: Option<u64>, executed_s: Option<u64>) -> Entry {
         let at = |s: u64| Time(s * 1_000_000);
-        let (used, service) = (Span::from_secs(used_s), Span::from_secs(10));
+        let used = Span::from_secs(used_s);
+        let service = Span::from_secs(10);
         Entry { used, service, requested: requested_s.map(at), executed: executed_s.map(at) }
     }
 
@@ -209,7 +210,8 @@ mod tests {
     proptest! {
         #[test]
         fn quantiles_are_right_to_within_a_twentieth(mut values in proptest::collection::vec(1e-3..1e6_f64, 1..200), part in 0.0..=1.0_f64) {
-            let (mut all, mut parts) = (Distribution::default(), [Distribution::default(), Distribution::default()]);
+            let mut all = Distribution::default();
+            let mut parts = [Distribution::default(), Distribution::default()];
             for (at, value) in values.iter().enumerate() {
                 all.add(*value);
                 parts[at % 2].add(*value);

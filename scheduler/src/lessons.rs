@@ -65,7 +65,9 @@ impl Lessons {
         if let Some(law) = Learned::expected(&self.runs) {
             let points = if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS };
             self.sequence = Some(optimal(&Grid::of(&law, points), zeta));
-            (self.learned_at, self.zeta, self.law) = (self.seen, zeta, Some(law));
+            self.learned_at = self.seen;
+            self.zeta = zeta;
+            self.law = Some(law);
         }
     }
 

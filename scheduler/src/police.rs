@@ -61,7 +61,8 @@ impl Scheduler {
             return (first, doomed);
         }
         // As few of them as will do.
-        let (mut low, mut high) = (always, doomed.len());
+        let mut low = always;
+        let mut high = doomed.len();
         while low + 1 < high {
             let middle = low.midpoint(high);
             match told(&doomed[..middle]) {
@@ -95,7 +96,9 @@ impl Scheduler {
                     continue;
                 }
                 if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
-                    let (host, attempt, elapsed) = (copy.host, copy.attempt, Span::from_secs_f64(elapsed));
+                    let host = copy.host;
+                    let attempt = copy.attempt;
+                    let elapsed = Span::from_secs_f64(elapsed);
                     victims.push(Victim { host, attempt, estimate, elapsed, when: policing.when });
                 }
             }
@@ -109,7 +112,8 @@ impl Scheduler {
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
         let mut behind = BTreeSet::new();
         for Victim { host, attempt, estimate, elapsed, .. } in victims.iter().copied() {
-            let (id, index) = (attempt.task.job, attempt.task.index);
+            let id = attempt.task.job;
+            let index = attempt.task.index;
             self.hosts.stop(host, attempt, self.now, self.settings.stops_when_reported);
             let why = EndReason::Policed { estimate, elapsed, by };
             fx.push(Effect::Stop { host, attempt, why: why.clone() });
@@ -118,7 +122,8 @@ impl Scheduler {
                 job.outlived(index, elapsed.secs());
                 behind.extend(job.may_retry(index).then_some(id));
                 if job.teaches() {
-                    let (estimates, of) = (&mut self.foresight.experience.estimates, &job.stack.terms.estimator);
+                    let estimates = &mut self.foresight.experience.estimates;
+                    let of = &job.stack.terms.estimator;
                     estimates.observe(of, job.estimate(index), elapsed);
                 }
             }
@@ -136,11 +141,13 @@ impl Scheduler {
     pub(crate) fn renew(&mut self, id: JobId) {
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(promise) = job.promise else { return };
-        let (priority, arrival) = (job.rules.priority, self.jobs.arrivals);
+        let priority = job.rules.priority;
+        let arrival = self.jobs.arrivals;
         self.jobs.arrivals += 1;
         let user = self.jobs.lines.shares.number(&job.stack.terms.estimator.user);
         let rank = |promised| job.policy.ordering.rank(user, priority, arrival, id, promised);
-        let (last, other) = (rank(true), rank(false));
+        let last = rank(true);
+        let other = rank(false);
         self.jobs.lines.rerank(job, last);
         let finish = self.promised_finish(id, self.now);
         let Some(job) = self.jobs.table.get_mut(&id) else { return };

@@ -44,9 +44,11 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
     let Some(first_s) = servers.iter().map(|s| s.free_s + s.task_s).min_by(f64::total_cmp) else {
         return f64::INFINITY;
     };
-    let (mut low_s, mut high_s) = (0.0, first_s.max(1.1 * least_s));
+    let mut low_s = 0.0;
+    let mut high_s = first_s.max(1.1 * least_s);
     while !enough(high_s) {
-        (low_s, high_s) = (high_s, 1.5 * high_s + 1.0);
+        low_s = high_s;
+        high_s = 1.5 * high_s + 1.0;
         if !high_s.is_finite() {
             return f64::INFINITY;
         }
@@ -68,8 +70,10 @@ pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
     // The quantiles of one more than was seen: the next one is as likely to fall between any two.
     let at = |part: f64| {
         let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
-        let (low, rest) = (place as usize, place - place.floor());
-        let (a, b) = (f64::from(sorted[low]), f64::from(sorted[(low + 1).min(sorted.len() - 1)]));
+        let low = place as usize;
+        let rest = place - place.floor();
+        let a = f64::from(sorted[low]);
+        let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
         (a + rest * (b - a)).exp()
     };
     (at(0.1), at(0.9))

@@ -31,7 +31,8 @@ impl JobKind {
     /// The kind of a job with so many tasks for each host, each of which takes so long on a mean host and perhaps keeps its
     /// state.
     pub fn of(tasks_per_host: f64, task_s: f64, keeps: bool) -> Self {
-        let (crowds, lengths) = (between(&CROWDS, tasks_per_host), between(&LENGTHS_S, task_s));
+        let crowds = between(&CROWDS, tasks_per_host);
+        let lengths = between(&LENGTHS_S, task_s);
         Self(std::array::from_fn(|corner| {
             let ((crowd, a), (length, b)) = (crowds[corner / 2], lengths[corner % 2]);
             ((usize::from(keeps) * CROWDS.len() + crowd) * LENGTHS_S.len() + length, a * b)

@@ -168,7 +168,8 @@ impl Scheduler {
 
     /// How likely a job is done by its deadline that should be done by `finish`, by how earlier promises were kept.
     fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
-        let (predicted_s, most_s) = (finish.since(now).secs().max(1.0), deadline.since(now).secs().max(1.0));
+        let predicted_s = finish.since(now).secs().max(1.0);
+        let most_s = deadline.since(now).secs().max(1.0);
         let most = (most_s / predicted_s).ln();
         let seen = self.foresight.experience.errors.of(policy, Stage::Early);
         let errors = seen.iter().map(|error| f64::from(*error)).chain(PRIOR_ERRORS);
@@ -204,7 +205,8 @@ impl Scheduler {
         let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
         let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else { return BTreeMap::new() };
         let reckoner = self.reckoner(reckoning, now);
-        let (mut calendar, mut first) = (reckoner.calendar(&BTreeSet::new()), BTreeMap::new());
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut first = BTreeMap::new();
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, _, entry| {
             if ids.contains(&job.rank.job) {
                 first.entry(job.rank.job).or_insert(entry.start);
@@ -240,7 +242,8 @@ impl Scheduler {
         // What may never be needed holds up nobody.
         reckoner.spares = false;
         let mut calendar = reckoner.calendar(&BTreeSet::new());
-        let (mut starts, mut in_time) = (Vec::new(), true);
+        let mut starts = Vec::new();
+        let mut in_time = true;
         let mut room = calendar.idle + self.hosts.index.standing.len();
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job.promise.is_none_or(|promise| entry.finish <= promise.deadline);
@@ -306,7 +309,8 @@ impl<'a> Reckoner<'a> {
         let job = self.scheduler.jobs.table.get(&attempt.task.job);
         // What nobody has requested makes room.
         let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else { return self.soonest };
-        let (rate, start_cost) = (self.rate(host), self.scheduler.settings.start_cost);
+        let rate = self.rate(host);
+        let start_cost = self.scheduler.settings.start_cost;
         let estimate = job.estimate(attempt.task.index);
         let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
         let given = || match self.source(&job.stack) {
@@ -339,7 +343,8 @@ impl<'a> Reckoner<'a> {
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self.scheduler.hosts.table.values().filter(|host| host.takes_work()) {
-            let (rate, lent) = (self.rate(host), host.loan(self.now));
+            let rate = self.rate(host);
+            let lent = host.loan(self.now);
             let alike = Slots { host: host.id, offers: host.offers, rate, lent };
             let live = host.books.iter().filter(|(attempt, load)| !load.frozen && !without.contains(attempt));
             let mut ends: Vec<Time> = live.map(|(attempt, load)| self.end(host, *attempt, load)).collect();
@@ -445,7 +450,8 @@ impl<'a> Reckoner<'a> {
 
     /// When the last one of these tasks is done; none where no host will do.
     fn finish(&self, occupied: &Calendar, tasks: impl Iterator<Item = (u32, Span)>, needs: Needs) -> Option<Time> {
-        let (mut calendar, mut last) = (occupied.clone(), self.now);
+        let mut calendar = occupied.clone();
+        let mut last = self.now;
         for (_, work) in tasks {
             last = last.max(calendar.stack(work, self.scheduler.settings.start_cost, needs)?.finish);
         }
@@ -477,7 +483,8 @@ impl<'a> Reckoner<'a> {
             let tasks = draft.iter().filter(|(index, _)| part.contains(index)).copied();
             self.finish(occupied, tasks, needs).is_some_and(|finish| finish <= deadline)
         };
-        let (mut low, mut high) = (0, draft.len());
+        let mut low = 0;
+        let mut high = draft.len();
         while low + 1 < high {
             let middle = low.midpoint(high);
             if fits(middle) { low = middle } else { high = middle }

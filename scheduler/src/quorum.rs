@@ -156,7 +156,8 @@ impl Starter<'_> {
 impl Scheduler {
     pub(crate) fn on_host_standing(&mut self, host: HostId, party: HostId, valid: u32) {
         let host = self.hosts.entry(host, self.now);
-        (host.party, host.valid) = (party, valid);
+        host.party = party;
+        host.valid = valid;
     }
 
     /// An attempt succeeded: the task is done, or has one more result to be compared.
@@ -207,7 +208,8 @@ impl Scheduler {
         let Some(job) = self.jobs.table.get_mut(&task.job) else { return };
         let Some(record) = job.records.at_mut(&task.index) else { return };
         let Some(question) = &record.question else { return };
-        let (size, results) = (question.wanted, question.ballot.votes().len());
+        let size = question.wanted;
+        let results = question.ballot.votes().len();
         if let Some((counts, agreeing)) = question.ballot.winner(size) {
             return self.conclude(counts, &agreeing, fx);
         }
@@ -231,7 +233,8 @@ impl Scheduler {
         };
         let mut losers = Vec::new();
         for vote in question.ballot.votes().iter().filter(|vote| vote.compared) {
-            let (host, attempt) = (vote.host, vote.attempt);
+            let host = vote.host;
+            let attempt = vote.attempt;
             let agrees = agreeing.contains(&attempt.number);
             let judgement = if agrees { Judgement::Agreed(counts.number) } else { Judgement::Differed(counts.number) };
             fx.push(Effect::Judged { host, attempt, judgement });

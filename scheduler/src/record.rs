@@ -98,7 +98,9 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
     if !bytes.starts_with(MAGIC) {
         return Err(BadRecord::NotOne);
     }
-    let (mut runs, mut pending, mut at) = (Vec::<Run>::new(), None, MAGIC.len());
+    let mut runs = Vec::<Run>::new();
+    let mut pending = None;
+    let mut at = MAGIC.len();
     while let Some((entry, length)) = journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })? {
         match (entry, runs.last_mut()) {
             (Entry::Begun(settings, incarnation), _) => {

@@ -80,8 +80,10 @@ impl Scheduler {
             Some(ranks) if ranks.most == Some(ranks.least) => of_ranks(&bag.terms.estimator, ranks.least),
             Some(_) => return Lessons::default(),
         };
-        let (of, runs) = (&of, &self.foresight.experience.runs);
-        let (version, zeta) = (runs.observed(), self.small_work());
+        let of = &of;
+        let runs = &self.foresight.experience.runs;
+        let version = runs.observed();
+        let zeta = self.small_work();
         let mut remembered = self.foresight.remembered.borrow_mut();
         let same = (remembered.runs, remembered.zeta) == (version, zeta.to_bits());
         if let Some((_, lessons)) = remembered.lessons.as_ref().filter(|(known, _)| same && known == of) {
@@ -152,7 +154,8 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
     if tasks > TRIED {
         return planned;
     }
-    let (mut low, mut high) = (planned, tasks as usize + 1);
+    let mut low = planned;
+    let mut high = tasks as usize + 1;
     while low + 1 < high {
         let middle = low.midpoint(high);
         if fits(middle) { low = middle } else { high = middle }
@@ -172,7 +175,8 @@ pub(crate) fn at_most(tasks: u64, q: f64, most: usize) -> f64 {
     let mut sum = 0.0;
     for failed in 0..=most {
         sum += ln_term.exp();
-        let (left, next) = (tasks as f64 - failed as f64, failed as f64 + 1.0);
+        let left = tasks as f64 - failed as f64;
+        let next = failed as f64 + 1.0;
         ln_term += (left / next * q / (1.0 - q)).ln();
     }
     sum.min(1.0)

@@ -76,11 +76,13 @@ impl Scheduler {
         self.rank_standing();
         // Tasks of a kind come in the order of their ranks: where the first one finds no room, the others find none.
         let mut hopeless: Vec<Kind> = Vec::new();
-        let (mut last, mut in_vain) = (None, 0);
+        let mut last = None;
+        let mut in_vain = 0;
         let mut coming = self.slots_coming();
         let mut ranks_asked = false;
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE) {
-            (last, in_vain) = (Some(rank), in_vain + 1);
+            last = Some(rank);
+            in_vain = in_vain + 1;
             if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
                 // Only the first job of ranks: those behind it would take what it waits for.
                 if self.make_room_for_ranks(rank.job, fx) {
@@ -103,7 +105,9 @@ impl Scheduler {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
-            (last, in_vain, coming) = (None, 0, self.slots_coming());
+            last = None;
+            in_vain = 0;
+            coming = self.slots_coming();
             hopeless.clear();
             self.rank_standing();
         }
@@ -122,7 +126,8 @@ impl Scheduler {
     fn kind(&self, rank: Rank) -> Option<Kind> {
         let job = self.jobs.table.get(&rank.job).filter(|_| !rank.promised())?;
         let job = Some(job).filter(|job| job.gang.is_none())?;
-        let (needs, placement) = (job.rules.needs, job.policy.placement);
+        let needs = job.rules.needs;
+        let placement = job.policy.placement;
         let answer = job.speculation.as_ref().map(|speculation| speculation.answer());
         let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
             true => matches!(answer.disclosed, Disclosed::Need { .. }),
@@ -161,7 +166,8 @@ impl Scheduler {
         claim: &Claim,
         claimant: &Job,
     ) -> Option<Candidate> {
-        let (mut tried, mut refused) = (0, false);
+        let mut tried = 0;
+        let mut refused = false;
         for attempt in firsts {
             let Some((job, host, found)) = self.found(attempt) else { continue };
             if !goes_after(&found, claim, job, claimant) {
@@ -170,7 +176,8 @@ impl Scheduler {
             if self.serves(claim, claimant, host) {
                 return Some(found);
             }
-            (tried, refused) = (tried + 1, true);
+            tried = tried + 1;
+            refused = true;
             if tried == TRIES {
                 break;
             }
@@ -290,7 +297,8 @@ impl Scheduler {
         let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
         // Where a slot is about to be free nobody else has to go.
         let coming = self.slots_coming() as usize;
-        let (there, now) = (free.len() + coming, self.now);
+        let there = free.len() + coming;
+        let now = self.now;
         if let Some((_, looked)) = gang.room.filter(|(before, looked)| there <= *before && now < *looked + LOOK) {
             self.look_again(id, looked + LOOK);
             return false;
@@ -311,7 +319,8 @@ impl Scheduler {
         others.sort_by_key(|other| Reverse(other.order()));
         if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
             // It decides anew with what it has now, and nobody passes it who would have to go again.
-            (gang.looked, gang.passes_until) = (None, Some(self.now));
+            gang.looked = None;
+            gang.passes_until = Some(self.now);
         }
         self.release_kept();
         for (other, index) in others.iter().take(lacking).zip(by..) {

@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn a_task_that_was_killed_and_then_done_is_one_run() {
-        let (mut runs, ada) = (Runs::default(), whose("ada"));
+        let mut runs = Runs::default();
+        let ada = whose("ada");
         runs.observe(&ada, Run::done(3.0), 0.0);
         runs.observe(&ada, Run::cut(5.0), 0.0);
         runs.observe(&ada, Run::cut(9.0), 5.0);

@@ -52,7 +52,8 @@ impl Scheduler {
     /// Considers events that are known at the same time: nothing starts before all of them are noted.
     pub fn step_all(&mut self, now: Time, events: impl IntoIterator<Item = Event>, effects: &mut Vec<Effect>) {
         self.go_on_to(now);
-        let (mut delivered, mut job) = (None, None);
+        let mut delivered = None;
+        let mut job = None;
         for event in events {
             job = foretold_anew(&event).or(job);
             delivered = self.apply(event, effects).or(delivered);
@@ -76,7 +77,8 @@ impl Scheduler {
 
     /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let (checks, backlogs) = (self.hosts.index.checks.first(), self.hosts.index.backlogs.first());
+        let checks = self.hosts.index.checks.first();
+        let backlogs = self.hosts.index.backlogs.first();
         let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
         checks.into_iter().chain(backlogs).chain(self.hosts.index.benches.first()).map(|(at, _)| *at).chain(alarm).min()
     }
@@ -85,7 +87,8 @@ impl Scheduler {
     fn on_learned(&mut self, experience: Experience) {
         for (user, (cancels, decisions)) in &experience.drops {
             let speculator = self.jobs.speculators.entry(user.clone()).or_default();
-            (speculator.cancels, speculator.decisions) = (*cancels, *decisions);
+            speculator.cancels = *cancels;
+            speculator.decisions = *decisions;
         }
         self.jobs.lines.shares.restore(&experience.shares);
         self.foresight = Foresight::from(experience);

@@ -133,7 +133,8 @@ impl Shares {
         for (name, average) in averages {
             let number = self.number(name);
             if let Some(user) = self.users.get_mut(number as usize) {
-                (user.average, user.at) = (average.max(0.0), self.now);
+                user.average = average.max(0.0);
+                user.at = self.now;
             }
         }
     }

@@ -288,7 +288,8 @@ impl Scheduler {
 
     /// How likely the user goes on, and in which order the first of its jobs are expected, changed.
     fn expect_of(&mut self, user: &str, first: usize) {
-        let (table, speculators) = (&mut self.jobs.table, &mut self.jobs.speculators);
+        let table = &mut self.jobs.table;
+        let speculators = &mut self.jobs.speculators;
         let Some(speculator) = speculators.get_mut(user) else { return };
         let over: Vec<JobId> = speculator.jobs.iter().take(first).filter(|id| !open(table, **id)).copied().collect();
         for id in over {
@@ -418,7 +419,8 @@ impl Job {
     fn expect(&mut self, goes_on: f64, before: u32) -> bool {
         let Some(speculation) = &mut self.speculation else { return false };
         let known = (speculation.goes_on, speculation.before);
-        (speculation.goes_on, speculation.before) = (goes_on, before);
+        speculation.goes_on = goes_on;
+        speculation.before = before;
         known != (goes_on, before)
     }
 

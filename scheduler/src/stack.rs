@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn the_longest_go_first_and_of_equals_the_first_one() {
-        let (ids, secs) = (IdSet::from_iter([2, 5, 6, 9]), [3, 8, 8, 1]);
+        let ids = IdSet::from_iter([2, 5, 6, 9]);
+        let secs = [3, 8, 8, 1];
         let terms = Terms { estimates: secs.map(Span::from_secs).to_vec(), ..Terms::default() };
         let mut stack = Stack::new(&ids, terms.clone(), Stacking::LongestFirst);
         let mut fresh = ids.clone();

@@ -77,7 +77,8 @@ impl Standing {
 
     fn put(&mut self, attempt: AttemptId, there: bool) {
         let Some(Place { began, host, .. }) = self.places.get(&attempt) else { return };
-        let (id, entry) = (attempt.task.job, (*began, attempt.task.index, attempt, *host));
+        let id = attempt.task.job;
+        let entry = (*began, attempt.task.index, attempt, *host);
         let job = self.jobs.entry(id).or_default();
         if there {
             job.insert(entry);

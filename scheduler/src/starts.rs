@@ -182,8 +182,10 @@ impl Scheduler {
         if places.is_empty() || hosts().next().is_none() {
             return Vec::new();
         }
-        let (laws, stays) = (Laws::of(self), self.stays(now));
-        let (mut free, mut busy) = (0, Vec::new());
+        let laws = Laws::of(self);
+        let stays = self.stays(now);
+        let mut free = 0;
+        let mut busy = Vec::new();
         for host in hosts().filter(|host| host.owner.lets_run()) {
             free += host.free_slots();
             let loads = host.books.iter().map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
@@ -259,7 +261,8 @@ impl Scheduler {
     /// Slots that will take such tasks once the owners leave who are there now.
     pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<Server> {
         let curves = self.foresight.curves();
-        let (stay, mut stays_s) = (Stay(&curves.resumption), BTreeMap::new());
+        let stay = Stay(&curves.resumption);
+        let mut stays_s = BTreeMap::new();
         let mut servers = Vec::new();
         for host in self.kept_by_owners() {
             let age_s = now.since(host.owner_since).secs();
@@ -292,7 +295,8 @@ impl<'a> Line<'a> {
         // Of many slots some stand for all: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
-        let (machine, taken_s) = (Machine::new(0, some), OnceCell::new());
+        let machine = Machine::new(0, some);
+        let taken_s = OnceCell::new();
         Line { machine, taken_s, each: each as u64, free: free as u64, slots }
     }
 

@@ -48,7 +48,9 @@ impl LifeTable {
 
     /// The survival curve that follows.
     pub fn curve(&self) -> Curve {
-        let (mut hazard, mut sum, mut next) = (vec![0.0; ENTRIES], 0.0, 0);
+        let mut hazard = vec![0.0; ENTRIES];
+        let mut sum = 0.0;
+        let mut next = 0;
         let rate = |class: usize| self.events[class] / self.exposure_s[class];
         for class in 0..CLASSES {
             // Classes begin at multiples of the step, so that nothing is lost by the table.
@@ -120,7 +122,8 @@ pub(crate) struct Tabulated {
 impl Tabulated {
     /// The mean life of something new, in seconds.
     pub(crate) fn mean_s(&self) -> f64 {
-        let (first, last) = (self.alive[0], self.alive[ENTRIES - 1]);
+        let first = self.alive[0];
+        let last = self.alive[ENTRIES - 1];
         let inner: f64 = self.alive.iter().sum();
         STEP_S * (inner - 0.5 * (first + last)) + last / self.last_rate.max(1e-12)
     }
@@ -130,7 +133,8 @@ impl Tabulated {
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
         let at = (age_s * STEPS_PER_S).max(0.0).min((ENTRIES - 2) as f64 + 0.999_999);
         let entry = at as i32;
-        let (low, part) = (entry as usize, at - f64::from(entry));
+        let low = entry as usize;
+        let part = at - f64::from(entry);
         self.alive[low] + part * (self.alive[low + 1] - self.alive[low])
     }
 }

@@ -65,7 +65,8 @@ impl Scheduler {
             self.jobs.gangs.remove(&id);
             return;
         };
-        let (settled, width) = (job.settled(), job.counts().total as u32);
+        let settled = job.settled();
+        let width = job.counts().total as u32;
         let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred || settled) else { return };
         let live: BTreeSet<HostId> =
             job.records.values().flat_map(|record| record.live.iter().map(|copy| copy.host)).collect();
@@ -99,7 +100,8 @@ impl Scheduler {
         let speeds = hosts.filter_map(|id| Some(self.hosts.table.get(&id)?.speed.factor()));
         let speed = speeds.min_by(f64::total_cmp).unwrap_or(1.0);
         let work_s = self.now.since(begun).secs() * speed;
-        let (of, experience) = (&job.stack.terms.estimator, &mut self.foresight.experience);
+        let of = &job.stack.terms.estimator;
+        let experience = &mut self.foresight.experience;
         experience.widths.observe(of, width, work_s);
         self.foresight.lives.observe(&of.program, Run::done(work_s));
     }
@@ -170,7 +172,8 @@ impl Scheduler {
 
     /// A rank has no host: should that last, the job is looked at.
     fn lack(&mut self, id: JobId) {
-        let (now, lease) = (self.now, self.settings.lease);
+        let now = self.now;
+        let lease = self.settings.lease;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(gang) = &mut job.gang else { return };
         let since = *gang.lacking.get_or_insert(now);
@@ -207,7 +210,10 @@ impl Scheduler {
         let live = job.records.values().flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
         let live: Vec<(HostId, AttemptId)> = live.collect();
         if let Some(gang) = &mut job.gang {
-            (gang.formed, gang.begun, gang.lacking, gang.stirred) = (None, None, None, true);
+            gang.formed = None;
+            gang.begun = None;
+            gang.lacking = None;
+            gang.stirred = true;
         }
         for (host, attempt) in live {
             self.take_away(host, attempt, EndReason::Disbanded, fx);
@@ -280,7 +286,9 @@ impl Scheduler {
         }
         let ranks: Vec<u32> = waiting(job).iter().collect();
         let Some(gang) = &mut job.gang else { return };
-        (gang.formed, gang.holdout, gang.lacking) = (Some(self.now), None, None);
+        gang.formed = Some(self.now);
+        gang.holdout = None;
+        gang.lacking = None;
         job.plan.review = None;
         for (predicted_s, came_s) in gang.pending.came(free.len() as u32, self.now.secs()) {
             self.foresight.experience.waits.observe(predicted_s, came_s);
@@ -293,7 +301,8 @@ impl Scheduler {
     /// Keeps what is free for a job that holds out.
     fn hold(&mut self, id: JobId, holdout: Holdout, free: &[HostId], fx: &mut Vec<Effect>) {
         // Seconds are rounded: it is looked at again when that time has surely come.
-        let (now_s, until) = (self.now.secs(), at(holdout.until_s).max(self.now) + ROUNDING);
+        let now_s = self.now.secs();
+        let until = at(holdout.until_s).max(self.now) + ROUNDING;
         let Some(job) = self.jobs.table.get_mut(&id) else { return };
         let Some(gang) = &mut job.gang else { return };
         gang.holdout = Some(holdout);

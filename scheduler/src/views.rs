@@ -127,9 +127,15 @@ impl Scheduler {
     fn live<'a>(&'a self, record: &'a Record) -> impl Iterator<Item = LiveAttempt> + 'a {
         record.live.iter().filter_map(|copy| {
             let load = self.hosts.table.get(&copy.host)?.books.get(&copy.attempt)?;
-            let (attempt, host, phase, ran) = (copy.attempt, copy.host, load.phase, load.ran);
-            let (progress, assigned, duplicate) = (load.progress, load.assigned, load.duplicate);
-            let (suspended, suspended_since) = (load.suspended, load.suspended_since);
+            let attempt = copy.attempt;
+            let host = copy.host;
+            let phase = load.phase;
+            let ran = load.ran;
+            let progress = load.progress;
+            let assigned = load.assigned;
+            let duplicate = load.duplicate;
+            let suspended = load.suspended;
+            let suspended_since = load.suspended_since;
             Some(LiveAttempt { attempt, host, phase, ran, suspended, suspended_since, progress, assigned, duplicate })
         })
     }
@@ -190,7 +196,8 @@ impl Scheduler {
             return self.finish_together(id, now);
         }
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
-        let (mut tasks, start_cost) = (job.waiting() as f64, self.settings.start_cost);
+        let mut tasks = job.waiting() as f64;
+        let start_cost = self.settings.start_cost;
         if tasks > 0.0 {
             // Jobs of which nothing is known are taken to be like the one that asks. Each task costs its start as well.
             let ahead = self.jobs.ahead_of(job.rank, now);
@@ -223,7 +230,8 @@ impl Scheduler {
     /// once their owners leave.
     pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
         let start_cost = self.settings.start_cost;
-        let (mut servers, mut works) = (Vec::new(), BTreeMap::new());
+        let mut servers = Vec::new();
+        let mut works = BTreeMap::new();
         // What runs takes as long as others of its job, if that is known.
         let work_of = |id| {
             let job = self.jobs.table.get(&id);

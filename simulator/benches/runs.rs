@@ -57,11 +57,13 @@ fn wanted(name: &str) -> bool {
 
 /// So many runs with different starts in business hours, on all threads; gives their processor time together.
 fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -> Duration {
-    let (next, spent) = (AtomicUsize::new(0), Mutex::new(Duration::ZERO));
+    let next = AtomicUsize::new(0);
+    let spent = Mutex::new(Duration::ZERO);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let (mut simulator, began) = (Simulator::default(), clock());
+                let mut simulator = Simulator::default();
+                let began = clock();
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     if at >= number {
@@ -97,7 +99,9 @@ fn completions(tasks: u32) {
 /// Prints the median of the rounds, their least and most, and the aim.
 fn tell(name: &str, mut rates: Vec<f64>, unit: &str, aim: f64) {
     rates.sort_by(f64::total_cmp);
-    let (least, middle, most) = (rates[0], rates[rates.len() / 2], rates[rates.len() - 1]);
+    let least = rates[0];
+    let middle = rates[rates.len() / 2];
+    let most = rates[rates.len() - 1];
     println!("{name:14} {middle:>10.0} {unit} ({least:.0} to {most:.0}), aim {aim:.0}");
 }
 

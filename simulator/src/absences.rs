@@ -124,7 +124,8 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
     let settings =
         Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
     let stream = |name| Stream::new(name, case.seed, case.run, 0);
-    let (mut speeds, mut works) = (stream("absent-speeds"), stream("absent-works"));
+    let mut speeds = stream("absent-speeds");
+    let mut works = stream("absent-works");
     let mut world = World {
         case,
         way,
@@ -160,7 +161,8 @@ fn id(host: usize) -> HostId {
 
 fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
     let estimator = Estimator { user: "somebody".to_owned(), program: "task".to_owned() };
-    let (policy, estimate) = (policy.to_owned(), Some(Span::from_secs_f64(mean_s)));
+    let policy = policy.to_owned();
+    let estimate = Some(Span::from_secs_f64(mean_s));
     let rules = Rules { policy, estimate, max_losses: u32::MAX, ..Rules::default() };
     let terms = Terms { deadline, estimator, ..Terms::default() };
     Bag { terms, ..Bag::new(IdSet::from_range(1, tasks), rules) }
@@ -171,7 +173,8 @@ impl World<'_> {
     fn teach(&mut self) {
         let mut stream = Stream::new("absent-past", self.case.seed, self.case.run, 0);
         let host = HostId(self.case.hosts as u32 + 1);
-        let (speed, status) = (Speed::REFERENCE, Status::from(OwnerState::Away));
+        let speed = Speed::REFERENCE;
+        let status = Status::from(OwnerState::Away);
         self.step(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted { job: TEACHER, bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)) });
@@ -194,9 +197,11 @@ impl World<'_> {
             let (away, turned) = self.courses[host].at(self.now);
             let owner = if away { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) };
             self.lend(host);
-            let (up_for, owner_for) = (FOREVER, self.now.since(turned));
+            let up_for = FOREVER;
+            let owner_for = self.now.since(turned);
             let status = Status { owner, cpu: 1.0, up_for, owner_for };
-            let (speed, held) = (self.speeds[host], Vec::new());
+            let speed = self.speeds[host];
+            let held = Vec::new();
             self.step(Event::HostJoined { host: id(host), slots: 1, speed, status, held });
             self.plan_turn(host);
         }
@@ -335,7 +340,8 @@ impl World<'_> {
                 let place = host.0 as usize - 1;
                 let takes =
                     Span::from_secs_f64(self.works_s[attempt.task.index as usize - 1] / self.speeds[place].factor());
-                let (ran, since) = (Span::ZERO, Some(self.now));
+                let ran = Span::ZERO;
+                let since = Some(self.now);
                 let running = Running { host: place, takes, limit: *limit, ran, since, turns: 0 };
                 self.running.insert(*attempt, running);
                 self.started.push((*host, *attempt));

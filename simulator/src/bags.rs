@@ -240,7 +240,8 @@ impl World<'_> {
             Effect::Start { host, attempt, .. } => self.start(host, attempt),
             Effect::Stop { attempt, .. } => drop(self.running.remove(&attempt)),
             Effect::Ended { attempt, why: EndReason::Policed { elapsed, .. }, .. } => {
-                let (bag, task) = (of(attempt.task.job), attempt.task.index as usize - 1);
+                let bag = of(attempt.task.job);
+                let task = attempt.task.index as usize - 1;
                 self.told.fates[bag].killed.push((task, elapsed));
                 self.note(bag, What::Killed(task, elapsed));
             }
@@ -260,8 +261,10 @@ impl World<'_> {
     }
 
     fn start(&mut self, host: HostId, attempt: AttemptId) {
-        let (bag, task) = (of(attempt.task.job), attempt.task.index as usize - 1);
-        let (takes, speed) = (self.asked[bag].tasks[task].takes, self.speeds[host.0 as usize - 1]);
+        let bag = of(attempt.task.job);
+        let task = attempt.task.index as usize - 1;
+        let takes = self.asked[bag].tasks[task].takes;
+        let speed = self.speeds[host.0 as usize - 1];
         let ran = Span::from_secs_f64(takes.secs() / speed.factor());
         self.starts += 1;
         self.running.insert(attempt, (self.now + ran, host, ran));

@@ -138,7 +138,8 @@ impl Court<'_> {
             self.now = at;
             let says = self.crowd.says(host, attempt, self.scheduler.host_valid(host));
             self.said.insert(attempt, says);
-            let (outcome, ran) = (Outcome::Succeeded, TASK);
+            let outcome = Outcome::Succeeded;
+            let ran = TASK;
             self.step(Event::AttemptEnded { host, attempt, outcome, ran });
         }
         let wrong = self.counts.values().filter(|attempt| self.said[attempt] != Says::Truth).count();

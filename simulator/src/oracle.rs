@@ -73,7 +73,9 @@ impl Chain<'_> {
     /// The same chain after one more task; none where the trace ends before.
     fn advance(mut self, start_cost_s: f64) -> Option<Self> {
         let fresh = (start_cost_s, self.cpu_s);
-        let (mut cost_s, mut left_s, mut started) = (fresh.0, fresh.1, false);
+        let mut cost_s = fresh.0;
+        let mut left_s = fresh.1;
+        let mut started = false;
         while let Some(segment) = self.segments.first() {
             self.now_s = self.now_s.max(segment.start_s);
             if !segment.up {
@@ -82,7 +84,8 @@ impl Chain<'_> {
                 // A task starts only where it could compute; once started it pays its start while the host is up.
                 started = true;
                 let paid_s = cost_s.min(segment.end_s - self.now_s);
-                (cost_s, self.now_s) = (cost_s - paid_s, self.now_s + paid_s);
+                cost_s = cost_s - paid_s;
+                self.now_s = self.now_s + paid_s;
                 if cost_s <= 0.0 && segment.ready() {
                     let done_s = self.now_s + left_s / segment.cpu;
                     if done_s <= segment.end_s {

@@ -133,7 +133,8 @@ impl TracedHost {
 
     /// Down where nothing is known, up to `end_s`.
     fn without_gaps(&self, end_s: f64) -> Self {
-        let (mut whole, mut at_s) = (Vec::new(), 0.0);
+        let mut whole = Vec::new();
+        let mut at_s = 0.0;
         let down = |start_s, end_s| (Segment { start_s, end_s, up: false, cpu: 0.0 }, Note::default());
         for (segment, note) in self.noted() {
             if segment.start_s > at_s {

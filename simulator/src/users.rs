@@ -192,7 +192,8 @@ pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: impl Into<Serv
         through: Vec::new(),
     };
     for number in 1..=kind.count {
-        let (host, status) = (HostId(number as u32), OwnerState::Away.into());
+        let host = HostId(number as u32);
+        let status = OwnerState::Away.into();
         if kind.frozen > 0 {
             let offers = Offers { frozen: kind.frozen, ..Offers::default() };
             world.events.push(Event::HostOffers { host, offers });
@@ -249,14 +250,18 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     /// A task has done its work.
     fn execute(&mut self, server: usize, Running { attempt, since, before, .. }: Running) {
-        let (now, host) = (self.now, HostId(server as u32 + 1));
+        let now = self.now;
+        let host = HostId(server as u32 + 1);
         let spent = now.since(since);
         self.audience.ran(since, now);
         self.events.push(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: before.ran + spent });
         let Some(set) = self.sets.get_mut(&attempt.task.job) else { return };
-        let (user, number, task) = (set.user, set.number, attempt.task.index as usize - 1);
+        let user = set.user;
+        let number = set.number;
+        let task = attempt.task.index as usize - 1;
         let fate = &mut set.fates[task];
-        (fate.used, fate.executed) = (fate.used + spent, Some(now));
+        fate.used = fate.used + spent;
+        fate.executed = Some(now);
         let wanted = fate.requested.is_some();
         self.happened(What::Executed, user, number, task);
         if wanted {
@@ -314,7 +319,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     fn request(&mut self, user: usize, number: usize, task: usize) {
-        let (now, job) = (self.now, self.job(user, number));
+        let now = self.now;
+        let job = self.job(user, number);
         self.users[user].task = task;
         self.happened(What::Requested, user, number, task);
         self.events
@@ -331,7 +337,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     fn step(&mut self) {
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler.step_all(self.now, self.events.drain(..), &mut effects);
-        let (mut stopped, mut started) = (Vec::new(), Vec::new());
+        let mut stopped = Vec::new();
+        let mut started = Vec::new();
         for effect in effects.drain(..) {
             match effect {
                 Effect::Start { host, attempt, .. } => {
@@ -441,7 +448,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     fn tell_of(&mut self, what: What, attempt: AttemptId) {
         let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else { return };
-        let (user, number) = (*user, *number);
+        let user = *user;
+        let number = *number;
         self.happened(what, user, number, attempt.task.index as usize - 1);
     }
 }

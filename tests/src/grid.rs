@@ -118,7 +118,8 @@ impl Grid {
 
     /// From now on the master listens there, for QUIC and for HTTP.
     pub fn listen_at(&mut self, listen: &str, http: &str) {
-        (self.listen, self.http) = (listen.to_owned(), http.to_owned());
+        self.listen = listen.to_owned();
+        self.http = http.to_owned();
     }
 
     /// The directory in which everything of this grid lies; tests may put files there.
@@ -166,7 +167,8 @@ impl Grid {
     /// # Panics
     /// If its program cannot be started.
     pub fn launch_master(&mut self) {
-        let (listen, http) = (self.listen.clone(), self.http.clone());
+        let listen = self.listen.clone();
+        let http = self.http.clone();
         let config = self.dir.path().join("master.toml");
         let wrap = if self.wraps.contains_key("master") { "master" } else { &self.home };
         let mut command = self.wrapped(wrap, &self.home);

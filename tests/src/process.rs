@@ -190,7 +190,8 @@ pub fn alive_with(mark: &str) -> Vec<(u32, String)> {
 fn mentions(pid: u32, mark: &str) -> Option<String> {
     let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).replace('\0', " ");
-    let (line, environment) = (text(read("cmdline")), text(read("environ")));
+    let line = text(read("cmdline"));
+    let environment = text(read("environ"));
     // A zombie has neither.
     (line.contains(mark) || environment.contains(mark)).then_some(line)
 }

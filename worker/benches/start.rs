@@ -117,7 +117,8 @@ async fn measure() {
 /// Median, least and most.
 fn spread(values: &mut [f64], unit: &str) -> String {
     values.sort_by(f64::total_cmp);
-    let (least, most) = (values[0], values[values.len() - 1]);
+    let least = values[0];
+    let most = values[values.len() - 1];
     format!("{:.2} {unit} ({least:.2}–{most:.2})", values[values.len() / 2])
 }
 
@@ -131,8 +132,10 @@ fn cpu_us() -> f64 {
 }
 
 async fn round(way: &mut Way, dir: &Path) {
-    let (dir, launcher) = (dir.join("attempt"), way.launcher());
-    let (cpu, then) = (cpu_us(), Instant::now());
+    let dir = dir.join("attempt");
+    let launcher = way.launcher();
+    let cpu = cpu_us();
+    let then = Instant::now();
     for _ in 0..COMMANDS {
         fs::create_dir(&dir).unwrap();
         let mut process = launcher.launch(&way.launch(&dir, &["true"]), false, false).await.unwrap();

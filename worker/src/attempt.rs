@@ -346,8 +346,11 @@ impl Workshop {
             }
         }
         if !wanted.is_empty() {
-            let (blobs, limit, dir) = (Arc::clone(&self.blobs), self.config.output_limit_bytes, dir.to_owned());
-            let (succeeded, disk) = (ending.outcome.success(), self.disk_limits());
+            let blobs = Arc::clone(&self.blobs);
+            let limit = self.config.output_limit_bytes;
+            let dir = dir.to_owned();
+            let succeeded = ending.outcome.success();
+            let disk = self.disk_limits();
             let work = move || match disk.exceeded(&dir) {
                 Some(why) => Collected { files: Vec::new(), problem: succeeded.then_some(Outcome::OverLimit(why)) },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
@@ -392,7 +395,10 @@ async fn drive(
     orders: &mut UnboundedReceiver<Order>,
     too_much: impl Future<Output = String>,
 ) -> (End, bool) {
-    let (mut dropped, mut open, mut save, mut taken) = (false, true, false, None);
+    let mut dropped = false;
+    let mut open = true;
+    let mut save = false;
+    let mut taken = None;
     tokio::pin!(too_much);
     loop {
         tokio::select! {
@@ -416,7 +422,8 @@ async fn drive(
                 Some(Order::Save) => save = true,
                 Some(Order::Start) => {}
                 Some(Order::Drop) | None => {
-                    (dropped, open) = (true, order.is_some());
+                    dropped = true;
+                    open = order.is_some();
                     process.order(os::Order::Kill);
                 }
             },

@@ -242,7 +242,8 @@ mod tests {
     fn what_was_damaged_in_the_cache_is_not_copied_as_if_it_were_whole_and_goes() {
         let dir = tempfile::tempdir().unwrap();
         let (cache, _tx) = cache(dir.path(), 100);
-        let (one, other) = (put(&cache, b"0123456789"), put(&cache, b"0123456789"));
+        let one = put(&cache, b"0123456789");
+        let other = put(&cache, b"0123456789");
         std::fs::write(one.path(), b"0123456780").unwrap();
         let copy = |pinned: &Pinned| pinned.copy_to(&mut tempfile::tempfile().unwrap()).unwrap();
         assert_eq!((copy(&one), copy(&other), one.path().exists()), (false, false, false));

@@ -247,7 +247,8 @@ mod tests {
 
         let in_force = |missing: &[_]| {
             let (level, most) = auto(missing);
-            let (grounds, means) = (Grounds::default(), Means::default());
+            let grounds = Grounds::default();
+            let means = Means::default();
             InForce { grounds, level, most, network: Network::Asked, means, abilities: host(missing) }
         };
         assert_eq!(in_force(&[]).warning(), None);
@@ -268,7 +269,9 @@ mod tests {
     fn a_job_gets_the_higher_of_its_own_and_the_hosts_level_and_the_network_as_the_owner_says() {
         let missing = [Confinement::Account];
         let (level, most) = choose_level(&host(&missing), Choice::Auto).unwrap();
-        let (grounds, means, abilities) = (Grounds::default(), Means::default(), host(&missing));
+        let grounds = Grounds::default();
+        let means = Means::default();
+        let abilities = host(&missing);
         let mut it = InForce { grounds, level, most, network: Network::Asked, means, abilities };
         let level = |it: &InForce, wish| it.confines(wish, false).map(|confines| confines.level);
         assert_eq!(level(&it, None), Ok(Confinement::Namespace));

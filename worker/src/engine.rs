@@ -96,7 +96,9 @@ impl Engine {
         laws: Laws,
     ) -> Self {
         let machine = Machine::new(slots, grace, patience, ended);
-        let (saved, backlog, actions) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let saved = BTreeMap::new();
+        let backlog = Vec::new();
+        let actions = Vec::new();
         Self { machine, laws, saved, backlog, connected: false, actions }
     }
 

@@ -100,7 +100,8 @@ fn integers(mut state: u64) -> u64 {
 
 /// Comes to rest near one, so that no step is slower for an odd number.
 fn floats(mut state: f64) -> f64 {
-    let (factor, rest) = (black_box(0.999), black_box(0.001));
+    let factor = black_box(0.999);
+    let rest = black_box(0.001);
     for _ in 0..FLOAT_STEPS {
         state = state * factor + rest;
     }

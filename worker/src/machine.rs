@@ -294,7 +294,9 @@ impl Machine {
 
     fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
         if self.ready.iter().any(|(id, _)| *id == attempt) {
-            let (phase, ran, frozen_for) = (self.phase_when_ready(&attempt), Span::ZERO, Span::ZERO);
+            let phase = self.phase_when_ready(&attempt);
+            let ran = Span::ZERO;
+            let frozen_for = Span::ZERO;
             return Some(Held { attempt, phase, ran, frozen_for, progress: None });
         }
         let progress = self.progress.get(&attempt).copied();
@@ -540,7 +542,8 @@ impl Machine {
     }
 
     fn on_decided(&mut self, now: Time, decision: Decision, actions: &mut Vec<Action>) {
-        let (before, allowed) = (self.owner(), self.allowed());
+        let before = self.owner();
+        let allowed = self.allowed();
         if std::mem::replace(&mut self.decision, decision) == decision {
             return;
         }

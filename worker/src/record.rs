@@ -197,7 +197,8 @@ mod tests {
             steps in prop::collection::vec((prop_oneof![6 => 8i64..12, 1 => -40_000i64..40_000, 1 => Just(0i64)], 0u8..3, 0.0f32..=1.0), 1..120)
         ) {
             let mut recorder = Recorder::new(EVERY, Time(0));
-            let (mut now, mut all) = (1_000_000i64, Vec::<Stretch>::new());
+            let mut now = 1_000_000i64;
+            let mut all = Vec::<Stretch>::new();
             for (step, owner, cpu) in steps {
                 now = (now + step).max(0);
                 let owner = [OwnerState::Away, PAUSED, OwnerState::Present(YieldReason::InUse)][usize::from(owner)];

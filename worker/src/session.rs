@@ -451,7 +451,9 @@ fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
 
 /// Messages that are neither too many nor too long.
 fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
-    let (mut all, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut batch = Vec::new();
+    let mut bytes = 0;
     for delivery in deliveries {
         let size = about(&delivery);
         if !batch.is_empty() && (batch.len() >= BATCH || bytes + size > BATCH_BYTES) {

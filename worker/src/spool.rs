@@ -102,7 +102,8 @@ impl<S: Contents> Spool<S> {
         for (completion, ended) in new {
             let start = bytes.len();
             bytes = encode(completion, ended, bytes)?;
-            let (offset, length) = (self.length + start as u64, (bytes.len() - start) as u32);
+            let offset = self.length + start as u64;
+            let length = (bytes.len() - start) as u32;
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
             entries.push((completion.attempt, Entry { offset, length, blobs }));
         }
@@ -192,7 +193,8 @@ impl<S: Contents> Spool<S> {
 
     /// Writes what still counts into a new log, which replaces the old one.
     fn compact(&mut self) -> io::Result<()> {
-        let (mut bytes, mut offsets) = (Vec::new(), Vec::with_capacity(self.live.len()));
+        let mut bytes = Vec::new();
+        let mut offsets = Vec::with_capacity(self.live.len());
         for entry in self.live.values() {
             offsets.push(bytes.len() as u64);
             bytes.extend_from_slice(&self.bytes_of(entry)?);
@@ -229,7 +231,8 @@ fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Res
     bytes.extend_from_slice(&[0; HEAD]);
     let mut bytes = postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
     let payload = &bytes[start + HEAD..];
-    let (length, sum) = ((payload.len() as u32).to_le_bytes(), checksum(payload));
+    let length = (payload.len() as u32).to_le_bytes();
+    let sum = checksum(payload);
     bytes[start..start + 4].copy_from_slice(&length);
     bytes[start + 4..start + HEAD].copy_from_slice(&sum);
     Ok(bytes)

@@ -135,7 +135,8 @@ pub async fn run(
     force.announce();
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let (name, slots) = (identity.link.name.clone(), config.slots_here());
+    let name = identity.link.name.clone();
+    let slots = config.slots_here();
     let mut facts =
         tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
@@ -145,13 +146,18 @@ pub async fn run(
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
     let attempts = dir.join(ATTEMPTS);
-    let (level, most, network) = (force.level, force.most, force.network != Network::Never);
+    let level = force.level;
+    let most = force.most;
+    let network = force.network != Network::Never;
     let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
-    (facts.confinement, facts.confinement_most, facts.network) = (level, most, network);
+    facts.confinement = level;
+    facts.confinement_most = most;
+    facts.network = network;
     tracing::info!(?facts, "this host");
     let gauge = Gauge::new(facts.slots, facts.cores);
-    let (grace, patience) = (Span::from_millis(config.grace_ms), config.owner.patience());
+    let grace = Span::from_millis(config.grace_ms);
+    let patience = config.owner.patience();
     let engine = Engine::new(facts.slots as usize, grace, patience, spool.ids(), Laws::KEPT);
     let mut eyes = owner::eyes(&config, &dir);
     let named = eyes.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
@@ -308,7 +314,9 @@ impl Shell {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), WorkerError> {
         tokio::pin!(shutdown);
-        let (mut batch, mut outputs, mut leaving) = (Vec::new(), Vec::new(), false);
+        let mut batch = Vec::new();
+        let mut outputs = Vec::new();
+        let mut leaving = false;
         self.decide(&mut outputs);
         while !self.may_end() {
             let wakeup = self.next_wakeup();
@@ -389,7 +397,8 @@ impl Shell {
             }
             Input::Load(load) => {
                 load.into_iter().for_each(|load| self.gauge.look(load));
-                let (owner, slots) = (self.engine.machine().owner(), self.facts.slots);
+                let owner = self.engine.machine().owner();
+                let slots = self.facts.slots;
                 let usable = owner.slots(slots) as f32 / slots.max(1) as f32;
                 let look = Look { at: wall_clock(), owner, cpu: usable * self.gauge.share() };
                 self.book.look(look, &self.tell);
@@ -463,7 +472,8 @@ impl Shell {
                 // What there is to do comes before it in time: it is not for this connection.
                 self.carry_out(outputs);
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
-                (self.turned, self.out) = (self.now(), None);
+                self.turned = self.now();
+                self.out = None;
                 self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
                 self.tell(Told::Up, outputs);
             }
@@ -471,7 +481,8 @@ impl Shell {
             Session::Down => {
                 self.turned = self.now();
                 self.uplink = None;
-                (self.awaited, self.lent) = (Awaited::NoMaster, Lent::NoMaster);
+                self.awaited = Awaited::NoMaster;
+                self.lent = Lent::NoMaster;
                 self.tell(Told::Down, outputs);
             }
             Session::Out(why) => self.out = Some(why),
@@ -592,7 +603,8 @@ impl Shell {
     fn status(&mut self) -> Status {
         let up_for = self.up.look(os::since_boot(), os::awake());
         let machine = self.engine.machine();
-        let (owner, owner_for) = (machine.owner(), machine.owner_for(self.now()));
+        let owner = machine.owner();
+        let owner_for = machine.owner_for(self.now());
         Status { owner, cpu: self.gauge.share(), up_for, owner_for }
     }
 
@@ -607,7 +619,8 @@ impl Shell {
     /// Looks at the processors beside the loop.
     fn look_at_load(&mut self) {
         self.look_at = Instant::now() + self.look_every;
-        let (tell, accounts) = (self.tell.clone(), Arc::clone(&self.accounts));
+        let tell = self.tell.clone();
+        let accounts = Arc::clone(&self.accounts);
         tokio::task::spawn_blocking(move || {
             let load = accounts.lock().unwrap_or_else(PoisonError::into_inner).look();
             drop(tell.send(Input::Load(load)));

@@ -106,7 +106,8 @@ fn without_root(level: Confinement) {
 fn the_documentation_shows_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/confinement.md");
     let text = fs::read_to_string(&path).unwrap();
-    let (start, end) = ("<!-- table -->\n", "<!-- end of table -->\n");
+    let start = "<!-- table -->\n";
+    let end = "<!-- end of table -->\n";
     let (before, rest) = text.split_once(start).expect("a place for the table");
     let (_, after) = rest.split_once(end).expect("its end");
     let fresh = format!("{before}{start}{}{end}{after}", table::text());
@@ -276,7 +277,8 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
         index += 1;
         let mut work = sh(index, "");
         let spec = command(&mut work);
-        (spec.argv, spec.network) = (argv.map(str::to_owned).to_vec(), network);
+        spec.argv = argv.map(str::to_owned).to_vec();
+        spec.network = network;
         worker.assign(vec![work]).await;
         let done = worker.delivered().await.remove(0);
         within(worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt]))).await.unwrap();

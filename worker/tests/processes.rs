@@ -177,7 +177,8 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     let mut process = bench.start(script).await;
     until(|| bench.dir.path().join("done").exists()).await;
     process.order(Order::Terminate);
-    let (mut out, mut err) = (String::new(), String::new());
+    let mut out = String::new();
+    let mut err = String::new();
     within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
     within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
@@ -254,7 +255,8 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
     let script = "sh -c 'trap \"echo asked > asked; exit\" TERM; echo $$ > polite; while :; do sleep 0.01; done' & \
                   trap \"\" TERM; echo $$ > stubborn; while :; do sleep 0.01; done";
     let mut process = bench.start(script).await;
-    let (polite, stubborn) = (bench.pid("polite").await, bench.pid("stubborn").await);
+    let polite = bench.pid("polite").await;
+    let stubborn = bench.pid("stubborn").await;
     process.order(Order::Terminate);
     until(|| !alive(polite)).await;
     assert_eq!(fs::read_to_string(bench.dir.path().join("asked")).unwrap(), "asked\n");
@@ -356,11 +358,13 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
 async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<Bench>) {
     let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
     let pid = bench.pid("pid").await;
-    let (nice, policy) = (16, 38);
+    let nice = 16;
+    let policy = 38;
     until(|| stat(pid).unwrap()[nice] == "19").await;
     assert_eq!(stat(pid).unwrap()[policy], "5", "SCHED_IDLE");
     assert_eq!(fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap(), "1000\n");
-    let (watcher, worker) = (stat(parent(pid)).unwrap(), stat(std::process::id() as i32).unwrap());
+    let watcher = stat(parent(pid)).unwrap();
+    let worker = stat(std::process::id() as i32).unwrap();
     let priority = |fields: &[String]| (fields[nice].clone(), fields[policy].clone());
     assert_eq!(priority(&watcher), priority(&worker), "it has to freeze tasks on a busy host");
     fs::write(bench.dir.path().join("go"), "").unwrap();
@@ -456,7 +460,8 @@ fn host(bench: &Bench, key: &str) -> std::process::Child {
 async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Bench>) {
     let key = format!("left-{}", std::process::id());
     let mut host = host(&bench, &key);
-    let (near, far) = (bench.pid("near").await, bench.pid("far").await);
+    let near = bench.pid("near").await;
+    let far = bench.pid("far").await;
     fs::write(bench.dir.path().join("freeze"), "").unwrap();
     bench.pid("frozen").await;
     let watcher = parent(near);
@@ -485,7 +490,8 @@ async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Benc
 async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
     let key = format!("host-{}", std::process::id());
     let mut host = host(&bench, &key);
-    let (near, far) = (bench.pid("near").await, bench.pid("far").await);
+    let near = bench.pid("near").await;
+    let far = bench.pid("far").await;
     let watcher = parent(near);
     let spawner = parent(watcher);
     assert_eq!(parent(spawner), host.id() as i32);
@@ -500,7 +506,9 @@ async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
 async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
     let mut process = bench.start("setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; sleep 600").await;
     let mut other = bench.start("echo $$ > other; exec sleep 600").await;
-    let (near, far, spared) = (bench.pid("near").await, bench.pid("far").await, bench.pid("other").await);
+    let near = bench.pid("near").await;
+    let far = bench.pid("far").await;
+    let spared = bench.pid("other").await;
     kill_9(parent(near));
     assert_eq!(status(&mut process).await, Status::Signalled(9));
     until(|| !alive(near) && !alive(far)).await;

@@ -150,7 +150,8 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
 async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest() {
     let mut master = Master::new();
     master.identity.save(&master.home().join("identity")).unwrap();
-    let (exe, home) = (std::env::current_exe().unwrap(), master.home());
+    let exe = std::env::current_exe().unwrap();
+    let home = master.home();
     let spawn = || std::process::Command::new(&exe).arg(BE_A_WORKER).arg(&home).spawn().unwrap();
     let mut process = spawn();
     let running = master.dir.path().join("pid");
@@ -182,13 +183,16 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     worker.assign(vec![sh(3, "true"), sh(4, "true")]).await;
     let queued = [(id(1), Phase::Running), (id(2), Phase::Running), (id(3), Phase::Staging), (id(4), Phase::Staging)];
     worker.holds(&queued).await;
-    let (pause, asked) = (master.home().join(worker::PAUSE_FILE), Instant::now());
+    let pause = master.home().join(worker::PAUSE_FILE);
+    let asked = Instant::now();
     fs::write(&pause, "").unwrap();
     // They never sleep by themselves.
     until(|| pids.iter().all(|pid| state(*pid).is_some_and(|state| state != 'R'))).await;
     println!("  frozen {:?} after the owner's word", asked.elapsed());
     let paused = OwnerState::Present(YieldReason::PausedByOwner);
-    let (mut owner, mut returned, mut suspended) = (None, Vec::new(), 0);
+    let mut owner = None;
+    let mut returned = Vec::new();
+    let mut suspended = 0;
     while owner.is_none() || returned.len() < 2 || suspended < 2 {
         worker
             .until(|message| {
@@ -365,7 +369,8 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     let mut master = Master::new();
     let (stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
-    let (ready, pause) = (master.dir.path().join("ready"), master.home().join("pause"));
+    let ready = master.dir.path().join("ready");
+    let pause = master.home().join("pause");
     let script = format!(
         "{SAVE} save 1; trap 'save 2; exit 0' TERM; echo $$ > {}; while :; do sleep 0.01; done",
         ready.display()
@@ -497,9 +502,11 @@ async fn noops_are_acknowledged_by_the_thousand() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
-    let (total, batch) = (20_000, 500);
+    let total = 20_000;
+    let batch = 500;
     let begun = Instant::now();
-    let (mut sent, mut done) = (0, 0);
+    let mut sent = 0;
+    let mut done = 0;
     while done < total {
         // About a thousand under way, as a master does that prefetches.
         while sent < total && sent - done < 2 * batch {

@@ -128,7 +128,8 @@ impl Devices {
     }
 
     fn sensor(&self) -> Box<dyn Sensor> {
-        let (input_dir, sys_dir) = (self.0.path().join("input"), self.0.path().join("sys"));
+        let input_dir = self.0.path().join("input");
+        let sys_dir = self.0.path().join("sys");
         only(&SensorsConfig { evdev: Use::Auto, input_dir, sys_dir, ..nothing() })
     }
 }

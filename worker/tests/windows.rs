@@ -143,7 +143,8 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
     let mut launch = launch(bench.dir.path(), "speak");
     launch.stdin = Some("in".to_owned());
     let mut process = bench.launcher.launch(&launch, true, true).await.unwrap();
-    let (mut out, mut err) = (String::new(), String::new());
+    let mut out = String::new();
+    let mut err = String::new();
     within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
     within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(3));

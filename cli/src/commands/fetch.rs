@@ -154,7 +154,8 @@ fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
 /// Puts everything that one attempt left below `dir`, which is empty: its files, and its standard output as `stdout`.
 pub(super) async fn lay_out(session: &Session, output: &OutputView, dir: &Path) -> Result<(), Failure> {
     let mut output = output.clone();
-    (output.stdout.1, output.stderr.1) = (Some("stdout".to_owned()), None);
+    output.stdout.1 = Some("stdout".to_owned());
+    output.stderr.1 = None;
     let wanted = wanted(&[output], dir, false)?;
     bring(session, wanted.into_iter().map(|file| (file, false)).collect()).await
 }

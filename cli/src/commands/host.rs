@@ -50,7 +50,8 @@ fn names(hosts: &[HostView]) -> Vec<String> {
 
 /// `4`, or `1 of 4` where its owner lets tasks use but some.
 fn slots(host: &HostView) -> String {
-    let (usable, all) = (host.slots_usable, host.facts.slots);
+    let usable = host.slots_usable;
+    let all = host.facts.slots;
     if usable == 0 || usable >= all { all.to_string() } else { format!("{usable} of {all}") }
 }
 

@@ -68,7 +68,8 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     }
     let there: Vec<PathBuf> =
         places.all().into_iter().map(|path| root.at(&path)).filter(|path| path.exists()).collect();
-    let (stop, forget) = (root.commands(places.stop()), root.commands(places.forget()));
+    let stop = root.commands(places.stop());
+    let forget = root.commands(places.forget());
     if args.yes && !there.is_empty() {
         // What is not there any more need not be stopped, and must not keep the rest from being removed.
         attempt_all(&stop);
@@ -133,8 +134,8 @@ impl Root {
 
     /// Copies this program aside and then into place, as the one that is there may be running.
     fn place_program(&self, to: &Path) -> Result<(), Failure> {
-        let (to, from) =
-            (self.at(to), std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?);
+        let to = self.at(to);
+        let from = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
         if fs::canonicalize(&to).ok() == fs::canonicalize(&from).ok() {
             return Ok(());
         }

@@ -27,7 +27,8 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     plan.notes.iter().for_each(|text| note(&format!("note: {text}")));
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
-    let (name, tasks) = (plan.name().to_owned(), plan.tasks());
+    let name = plan.name().to_owned();
+    let tasks = plan.tasks();
     let no_limits = no_limits(&job).map(Limits::none);
     let answered = match submit(&session, &plan, id, args.dry_run).await {
         Ok(Err(counter)) => return refused(context, tasks, args.dry_run, &not_promised(&counter), Some(&counter)),

@@ -78,7 +78,8 @@ async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), 
 }
 
 fn describe(task: &TaskView, color: bool) -> String {
-    let (now, life) = (when::now(), task.speculation);
+    let now = when::now();
+    let life = task.speculation;
     let head = facts(&[
         ("task", Some(task.task.to_string())),
         ("item", task.item.clone()),
@@ -113,7 +114,8 @@ fn describe(task: &TaskView, color: bool) -> String {
 /// Since when an attempt is suspended, what it started from, and what it has saved, where there is something to say.
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
-        let (when, files) = (when::relative(saved.taken, now), saved.files);
+        let when = when::relative(saved.taken, now);
+        let files = saved.files;
         format!(
             "state {} of attempt {} (saved {when}, {files} files, {} bytes)",
             saved.sequence, saved.number, saved.bytes

@@ -73,7 +73,8 @@ mod tests {
             width_in_words(&view, now).contains("for 8: done 23:25:00 (chosen); wait about 9m00s for 13"),
             "{view:?}"
         );
-        (view.ranks, view.formed) = (Some(13), Some(now));
+        view.ranks = Some(13);
+        view.formed = Some(now);
         assert_eq!(width_in_words(&view, now), "13 hosts at once; its ranks wait until all of them are ready");
     }
 }

@@ -73,7 +73,8 @@ impl Grid {
     pub(super) async fn start_master(&mut self) -> Result<Session, Failure> {
         let words = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
         self.spawn(MASTER, &words.map(str::to_owned))?;
-        let (state, deadline) = (self.client_state(), Instant::now() + START);
+        let state = self.client_state();
+        let deadline = Instant::now() + START;
         loop {
             self.check()?;
             match tokio::time::timeout(START, Session::open(&state)).await {

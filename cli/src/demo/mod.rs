@@ -57,7 +57,8 @@ struct Demo<'a> {
 
 impl Demo<'_> {
     async fn tour(&self, grid: &mut Grid, canvas: Canvas) -> Result<Report, Failure> {
-        let (hosts, tasks) = (self.args.hosts, self.args.tasks);
+        let hosts = self.args.hosts;
+        let tasks = self.args.tasks;
         self.say(&format!("starting a master and {hosts} workers on this machine, in {}", grid.root().display()));
         let session = grid.start_master().await?;
         grid.start_workers(&session, hosts).await?;
@@ -74,7 +75,8 @@ impl Demo<'_> {
         let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
         let tiles = self.bring(grid, &session, job).await?;
         canvas.assemble(&tiles)?;
-        let (job, picture) = (job.clone(), self.args.out.clone());
+        let job = job.clone();
+        let picture = self.args.out.clone();
         Ok(Report { picture, size: size(self.args), job, tasks, hosts, disturbed })
     }
 
@@ -138,7 +140,8 @@ impl Demo<'_> {
             output.files.into_iter().filter(|file| file.path.as_str() == TILE).map(move |file| (index, file.blob))
         });
         let one = |(index, blob)| {
-            let (client, path) = (session.client().clone(), dir.join(format!("{index}.png")));
+            let client = session.client().clone();
+            let path = dir.join(format!("{index}.png"));
             async move {
                 client.fetch(blob, &path).await?;
                 Ok((index, path))

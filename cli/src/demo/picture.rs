@@ -99,13 +99,15 @@ fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
     let edge = |length: u32, part: u32, parts: u32| (u64::from(length) * u64::from(part) / u64::from(parts)) as u32;
     let mut tiles = Vec::with_capacity(count as usize);
     for row in 0..rows {
-        let (top, bottom) = (edge(size.height, row, rows), edge(size.height, row + 1, rows));
+        let top = edge(size.height, row, rows);
+        let bottom = edge(size.height, row + 1, rows);
         let columns = edge(count, row + 1, rows) - edge(count, row, rows);
         if columns > size.width {
             return None;
         }
         for column in 0..columns {
-            let (left, right) = (edge(size.width, column, columns), edge(size.width, column + 1, columns));
+            let left = edge(size.width, column, columns);
+            let right = edge(size.width, column + 1, columns);
             tiles.push(Tile { size: Size { width: right - left, height: bottom - top }, left, top });
         }
     }
@@ -187,8 +189,10 @@ mod tests {
     #[test]
     fn tiles_assemble_to_the_picture_they_were_cut_from() {
         let dir = tempfile::tempdir().unwrap();
-        let (size, out) = (Size { width: 90, height: 50 }, dir.path().join("out.png"));
-        let (whole, canvas) = (pattern(size), Canvas::new(size, 7, &out).unwrap());
+        let size = Size { width: 90, height: 50 };
+        let out = dir.path().join("out.png");
+        let whole = pattern(size);
+        let canvas = Canvas::new(size, 7, &out).unwrap();
         let write = |(i, tile): (usize, &Tile)| {
             let path = dir.path().join(format!("{i}.png"));
             encode(&mut File::create(&path).unwrap(), tile.size, &crop(&whole, size, *tile)).unwrap();
@@ -202,7 +206,8 @@ mod tests {
     #[test]
     fn a_missing_or_wrong_tile_is_an_error_and_leaves_no_picture() {
         let dir = tempfile::tempdir().unwrap();
-        let (size, out) = (Size { width: 40, height: 20 }, dir.path().join("out.png"));
+        let size = Size { width: 40, height: 20 };
+        let out = dir.path().join("out.png");
         let failure = Canvas::new(size, 2, &out).unwrap().assemble(&[]).unwrap_err();
         assert_eq!(failure.what, "0 of 2 tiles came back");
         let wrong = dir.path().join("wrong.png");

@@ -178,7 +178,8 @@ fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
         Some(winner) => {
             let what = if winner.duplicate { "a duplicate" } else { "another attempt" };
             let end = winner.finished.unwrap_or(winner.assigned);
-            let (waited, took) = (winner.assigned.since(came), end.since(winner.assigned));
+            let waited = winner.assigned.since(came);
+            let took = end.since(winner.assigned);
             let start = format!("started {waited} later, once every other task had been given out");
             let start = if winner.duplicate { start } else { format!("started {waited} later") };
             format!("Task {name} {frozen} and was finished by {what} on {}, {start}, in {took}.", winner.host)

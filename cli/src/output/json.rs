@@ -198,7 +198,8 @@ pub(crate) struct Promise {
 
 impl From<&PromiseView> for Promise {
     fn from(view: &PromiseView) -> Self {
-        let (deadline, promised_finish) = (iso(view.deadline), iso(view.finish));
+        let deadline = iso(view.deadline);
+        let promised_finish = iso(view.finish);
         let estimates = view.estimates.map(Quality::from);
         Promise { deadline, promised_finish, probability: view.probability, probation: view.probation, estimates }
     }
@@ -625,7 +626,8 @@ mod tests {
             checkpoint_problem: Some("too large".into()),
             belief: Some(common::view::Belief::Differed),
         };
-        let (task, state) = (TaskId::new(JobId(7), 3), TaskState::Suspended);
+        let task = TaskId::new(JobId(7), 3);
+        let state = TaskState::Suspended;
         let view =
             TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt], speculation: None };
         assert_eq!(

@@ -24,8 +24,10 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
 
 /// The time of day in UTC, for people; with the date where it is another day than now.
 pub(crate) fn clock(time: Time, now: Time) -> String {
-    let (text, today) = (iso(time), iso(now));
-    let (date, day) = (text.get(..10).unwrap_or_default(), text.get(11..19).unwrap_or_default());
+    let text = iso(time);
+    let today = iso(now);
+    let date = text.get(..10).unwrap_or_default();
+    let day = text.get(11..19).unwrap_or_default();
     if today.starts_with(date) { day.to_owned() } else { format!("{day} on {date}") }
 }
 

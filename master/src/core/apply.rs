@@ -158,7 +158,8 @@ impl Core {
             if verdict == Verdict::Taken {
                 // Also of an attempt that had been given up as lost, and whose late result counts.
                 let ended_by_itself = EndReason::Delivered(completion.outcome.clone());
-                let (state, why) = (self.state_after(attempt, &ended_by_itself), &completion.outcome);
+                let state = self.state_after(attempt, &ended_by_itself);
+                let why = &completion.outcome;
                 self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
                 self.keep_result(&completion, ended)?;
                 if why.success() {
@@ -216,7 +217,8 @@ impl Core {
         }
         self.leaving.push(job);
         self.undecided.retain(|attempt, _| attempt.task.job != job);
-        (self.changed.0, self.settled.0) = (true, true);
+        self.changed.0 = true;
+        self.settled.0 = true;
         self.experience_gained();
         Ok(())
     }

@@ -39,7 +39,8 @@ impl Core {
             return Ok(());
         }
         if let Retention(Some(span)) = self.availability {
-            let (oldest, newest) = (self.now - span, self.now + AHEAD);
+            let oldest = self.now - span;
+            let newest = self.now + AHEAD;
             let sound = |s: &&Stretch| s.is_sound() && s.end <= newest && s.end > oldest;
             let taken: Vec<&Stretch> = stretches.iter().take(MAX_STRETCHES).filter(sound).collect();
             if taken.len() < stretches.len() {

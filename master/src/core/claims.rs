@@ -15,7 +15,8 @@ const SLACK_PART: u64 = 16;
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
     let with_slack = |span: Span| Span(span.0.saturating_add(SLACK.0).saturating_add(span.0 / SLACK_PART));
     let most = with_slack(had);
-    let (ran, suspended) = (claimed.ran.min(most), claimed.suspended.min(most));
+    let ran = claimed.ran.min(most);
+    let suspended = claimed.suspended.min(most);
     let cpu = claimed.cpu.min(Span(with_slack(ran).0.saturating_mul(u64::from(cores.max(1)))));
     Spent { ran, suspended, cpu, ..claimed }
 }
@@ -43,7 +44,9 @@ impl Core {
     /// The same of a completion. One that nobody asked for is answered anyway, and counts for nothing.
     pub(super) fn hold_against_time(&mut self, host: HostId, completion: &mut Completion) -> Result<(), StoreError> {
         let Spent { ran, suspended, cpu, .. } = self.believed(host, Spent::of(completion))?;
-        (completion.ran, completion.suspended, completion.cpu) = (ran, suspended, cpu);
+        completion.ran = ran;
+        completion.suspended = suspended;
+        completion.cpu = cpu;
         Ok(())
     }
 }

@@ -100,9 +100,19 @@ pub(crate) struct Connected {
 
 impl Host {
     fn new(name: String, now: Time) -> Self {
-        let (facts, session, heard, cpu) = (None, None, None, None);
-        let (revoked, runs, owner, party, claimed_wildly) = (false, Runs::default(), None, None, false);
-        let (draining, known, finished, lost) = (false, now, 0, 0);
+        let facts = None;
+        let session = None;
+        let heard = None;
+        let cpu = None;
+        let revoked = false;
+        let runs = Runs::default();
+        let owner = None;
+        let party = None;
+        let claimed_wildly = false;
+        let draining = false;
+        let known = now;
+        let finished = 0;
+        let lost = 0;
         Self {
             name,
             facts,
@@ -159,7 +169,8 @@ impl Core {
         let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let facts = HostFacts { slots: facts.slots.min(self.limits.slots_per_host), ..facts };
-        let (slots, speed) = (facts.slots, facts.speed);
+        let slots = facts.slots;
+        let speed = facts.speed;
         let frozen = holds_frozen(&facts, self.frozen_per_slot);
         let offers = Offers { together: true, frozen, ..facts.offers() };
         self.store.host_facts(id, &facts)?;
@@ -170,7 +181,8 @@ impl Core {
             tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
         }
         host.facts = Some(HostFacts { name: name.clone(), ..facts });
-        (host.heard, host.cpu) = (Some(now), Some(status.cpu));
+        host.heard = Some(now);
+        host.cpu = Some(status.cpu);
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
@@ -209,7 +221,9 @@ impl Core {
             Some(host) if current => {
                 tracing::info!(host = host.name, "disconnected");
                 host.session = None;
-                let (finished, lost, heard) = (host.finished, host.lost, host.heard.unwrap_or(self.now));
+                let finished = host.finished;
+                let lost = host.lost;
+                let heard = host.heard.unwrap_or(self.now);
                 self.experience_gained();
                 self.store.host_counts(id, finished, lost, heard)?;
                 self.step(Event::HostDisconnected { host: id })
@@ -270,7 +284,9 @@ impl Core {
         }
         let Delivery { mut completion, ago } = delivery;
         self.hold_against_time(host, &mut completion)?;
-        let (attempt, outcome, ran) = (completion.attempt, completion.outcome.clone(), completion.ran);
+        let attempt = completion.attempt;
+        let outcome = completion.outcome.clone();
+        let ran = completion.ran;
         self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
@@ -315,7 +331,8 @@ impl Core {
             return Ok(());
         }
         let heard = host.heard.unwrap_or(self.now);
-        let (finished, lost) = (host.finished, host.lost);
+        let finished = host.finished;
+        let lost = host.lost;
         self.store.host_counts(id, finished, lost, heard)
     }
 

@@ -122,7 +122,8 @@ fn bag((spec, estimates): (&JobSpec, Vec<Span>), user: &str, submitted: Time, di
     let estimator = estimator(spec, user);
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
     let terms = Terms { deadline, estimates, estimator };
-    let (tasks, ranks) = (spec.tasks.ids.clone(), spec.work.ranks().copied());
+    let tasks = spec.tasks.ids.clone();
+    let ranks = spec.work.ranks().copied();
     Bag { tasks, rules: spec.rules.clone(), terms, disclosed, ranks }
 }
 
@@ -172,14 +173,16 @@ impl Core {
             Ok(promise) => promise,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let (limits, width) = (self.limits_of(&bag), self.width_of(&bag));
+        let limits = self.limits_of(&bag);
+        let width = self.width_of(&bag);
         if dry_run || promise.is_err() {
             return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits, width }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
-        let (estimates, now) = (&bag.terms.estimates[..], self.now);
+        let estimates = &bag.terms.estimates[..];
+        let now = self.now;
         let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, estimates, now })?;
         self.content_needed(user, &spec)?;
         if disclosed {
@@ -191,7 +194,8 @@ impl Core {
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
-        let (predicted, width) = (self.forecast(job), self.width(job).or(width));
+        let predicted = self.forecast(job);
+        let width = self.width(job).or(width);
         Ok(Ok(Submitted { job: Some(job), again: false, predicted, promise, limits, width }))
     }
 
@@ -216,7 +220,9 @@ impl Core {
                 probation,
                 estimates,
             });
-            let (predicted, limits, width) = (self.forecast(*job), self.limits(*job), self.width(*job));
+            let predicted = self.forecast(*job);
+            let limits = self.limits(*job);
+            let width = self.width(*job);
             return Ok(Ok(Submitted { job: Some(*job), again: true, predicted, promise: Ok(promise), limits, width }));
         };
         Ok(Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own")))
@@ -241,7 +247,8 @@ impl Core {
     /// Keeps a job in memory while it is not settled.
     fn enter(&mut self, id: JobId, job: Job) {
         let (jobs, bytes) = self.open_of.entry(job.user.clone()).or_default();
-        (*jobs, *bytes) = (*jobs + 1, bytes.saturating_add(job.bytes));
+        *jobs = *jobs + 1;
+        *bytes = bytes.saturating_add(job.bytes);
         self.jobs.insert(id, job);
     }
 
@@ -249,7 +256,8 @@ impl Core {
     pub(super) fn leave(&mut self, id: JobId) {
         let Some(job) = self.jobs.remove(&id) else { return };
         if let Some((jobs, bytes)) = self.open_of.get_mut(&job.user) {
-            (*jobs, *bytes) = (jobs.saturating_sub(1), bytes.saturating_sub(job.bytes));
+            *jobs = jobs.saturating_sub(1);
+            *bytes = bytes.saturating_sub(job.bytes);
             if *jobs == 0 {
                 self.open_of.remove(&job.user);
             }
@@ -272,7 +280,8 @@ impl Core {
         self.tell_standings()?;
         self.tell_shares()?;
         for restored in self.store.restore_jobs()? {
-            let (job, reason) = (restored.view.job, restored.view.reason.clone());
+            let job = restored.view.job;
+            let reason = restored.view.reason.clone();
             self.bring_back(restored)?;
             if let Some(job) = self.jobs.get_mut(&job) {
                 job.reason = reason;
@@ -452,8 +461,11 @@ impl Core {
     /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
-        let (promise, limits) = (self.promise_status(job), self.limits(job));
-        let (predicted, starts, width) = (self.forecast(job), self.starts(job), self.width(job));
+        let promise = self.promise_status(job);
+        let limits = self.limits(job);
+        let predicted = self.forecast(job);
+        let starts = self.starts(job);
+        let width = self.width(job);
         let view = JobView { predicted, starts, promise, limits, width, ..view };
         let why = self.scheduler.explain(job)?;
         let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
@@ -567,8 +579,13 @@ impl Core {
 
 impl Job {
     fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
-        let (reason, started, predicted_makespan, promised) = (None, None, None, None);
-        let (disclosed, foretold, spec) = (false, false, Arc::new(spec));
+        let reason = None;
+        let started = None;
+        let predicted_makespan = None;
+        let promised = None;
+        let disclosed = false;
+        let foretold = false;
+        let spec = Arc::new(spec);
         Self { spec, reason, user, disclosed, bytes, submitted, started, predicted_makespan, promised, foretold }
     }
 }

@@ -107,7 +107,8 @@ impl HostMail {
 
 /// Assignments in portions that fit a message.
 fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
-    let (mut batches, mut bytes) = (Vec::<Vec<Assignment>>::new(), 0);
+    let mut batches = Vec::<Vec<Assignment>>::new();
+    let mut bytes = 0;
     for assignment in assignments {
         let more = assignment_bytes(&assignment);
         match batches.last_mut() {

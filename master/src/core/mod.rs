@@ -178,7 +178,9 @@ pub(crate) fn start(
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
     let around = Around { blobs: Box::new(blobs), room: Some(room), compare };
     let mut core = Core::begin(clock.now(), store, config, around, Laws::KEPT)?;
-    let (changed, settled, incarnation) = (core.changed.1.subscribe(), core.settled.1.subscribe(), core.incarnation);
+    let changed = core.changed.1.subscribe();
+    let settled = core.settled.1.subscribe();
+    let incarnation = core.incarnation;
     let (inbox, work) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())

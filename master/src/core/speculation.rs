@@ -43,7 +43,8 @@ impl Core {
             return Ok(Requested { new: 0, cancelled });
         }
         self.store.request(job, &new, self.now)?;
-        let (count, kept) = (new.len(), self.store.release(job, &new)?);
+        let count = new.len();
+        let kept = self.store.release(job, &new)?;
         if kept > 0
             && let Some(user) = self.store.job(job)?.map(|(view, ..)| view.user)
         {

@@ -77,7 +77,9 @@ impl Core {
             job.foretold = true;
         }
         let after = |time: Time| time.since(self.now);
-        let (wait, low, high) = (after(start), after(low), after(high));
+        let wait = after(start);
+        let low = after(low);
+        let high = after(high);
         self.store.foretell(id, &Foretold { hosts: 0, at: self.now, wait, low, high })
     }
 }

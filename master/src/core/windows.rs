@@ -27,7 +27,8 @@ impl Core {
 
 /// What these stretches, the oldest first, say of windows; nothing where there is none.
 fn windows(recorded: &[Stretch]) -> Option<Windows> {
-    let (mut windows, mut open) = (Windows::default(), None::<Stretch>);
+    let mut windows = Windows::default();
+    let mut open = None::<Stretch>;
     let mut any = false;
     for stretch in recorded {
         let usable = stretch.reason.is_none() && stretch.cpu >= LEAST_CPU;

@@ -106,7 +106,8 @@ mod tests {
         #[test]
         fn nobody_takes_more_than_the_burst_and_the_rate_allow(pauses in prop::collection::vec(0.0..1.0f64, 1..200)) {
             let mut buckets = Buckets::new(RATE, 4);
-            let (mut now, mut taken) = (10.0, 0u32);
+            let mut now = 10.0;
+            let mut taken = 0u32;
             for pause in &pauses {
                 now += pause;
                 if buckets.wait(&(), at(now)) == Span::ZERO {

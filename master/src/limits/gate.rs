@@ -175,7 +175,8 @@ mod tests {
     proptest! {
         #[test]
         fn never_too_many_at_a_time_and_nobody_waits_for_nothing(steps in prop::collection::vec((0u8..5, 0u8..3), 1..300)) {
-            let (total, each) = (3, 2);
+            let total = 3;
+            let each = 2;
             let mut lanes = Lanes::new(total, each);
             let mut served: Vec<(u8, Ticket)> = Vec::new();
             let mut waiting: Vec<(u8, Ticket)> = Vec::new();

@@ -59,7 +59,8 @@ impl Coalescer {
 
     /// Begins a new window; gives what happened again in the one before.
     pub(crate) fn turn(&mut self, now: Time) -> Vec<Entry> {
-        let (seen, others) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.others));
+        let seen = std::mem::take(&mut self.seen);
+        let others = std::mem::take(&mut self.others);
         let since = std::mem::replace(&mut self.since, now);
         let again = seen.into_iter().filter(|(_, (_, again))| *again > 0);
         let mut entries: Vec<Entry> = again.map(|(what, (at, again))| what.entry(at, again)).collect();

@@ -121,7 +121,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn read_back(bytes: &[u8]) -> io::Result<Vec<(Entry, Vec<u8>)>> {
-        let (mut from, mut all) = (bytes, Vec::new());
+        let mut from = bytes;
+        let mut all = Vec::new();
         while let Some(entry) = next(&mut from)? {
             let mut body = vec![0; entry.size as usize];
             from.read_exact(&mut body)?;

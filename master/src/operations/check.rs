@@ -92,13 +92,15 @@ impl Checked {
     }
 
     fn add_store(&mut self, looked: &Looked) {
-        (self.jobs, self.attempts) = (looked.jobs, looked.attempts);
+        self.jobs = looked.jobs;
+        self.attempts = looked.attempts;
         for what in &looked.faults {
             self.fault(format!("the store: {what}"), RESTORE);
         }
         self.copied = looked.copied;
         if looked.version != 0 && looked.version < store::VERSION {
-            let (found, new) = (looked.version, store::VERSION);
+            let found = looked.version;
+            let new = store::VERSION;
             self.notes.push(format!("the store has version {found}; the next start brings it to {new}"));
         }
     }

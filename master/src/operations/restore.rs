@@ -28,7 +28,8 @@ pub struct Restored {
 /// # Errors
 /// If it is no whole backup, or something is there already.
 pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
-    let (home, part) = (dir.join(HOME), dir.join("master.part"));
+    let home = dir.join(HOME);
+    let part = dir.join("master.part");
     for path in [&home, &part] {
         // An empty directory is what a machine's setup may have made.
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {

@@ -43,7 +43,8 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
     let mut items = Vec::new();
     for entry in fs::read_dir(home).map_err(LinkError::file("cannot read", home))? {
         let entry = entry.map_err(LinkError::file("cannot read", home))?;
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
         let meta = entry.metadata().map_err(LinkError::file("cannot read", &path))?;
         let taken =
             meta.is_file() && !NOT_TAKEN.contains(&&*name) && !name.starts_with(STORE) && !name.ends_with(".new");
@@ -58,7 +59,8 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
 
 /// The content that a store names, as far as it is there, and the hashes of what is not.
 pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Vec<BlobHash>) {
-    let (mut items, mut missing) = (Vec::new(), Vec::new());
+    let mut items = Vec::new();
+    let mut missing = Vec::new();
     for hash in named {
         let short = path_of(hash);
         let path = home.join(CONTENT).join(&short);

@@ -31,7 +31,8 @@ impl Place {
         Authority::open(&home, Uuid::nil(), std::time::Duration::from_secs(86_400)).unwrap();
         store.begin(Time(5)).unwrap();
         store.meta("grid", || *Uuid::nil().as_bytes()).unwrap();
-        let (secret_hash, expires) = ([7; 32], Time(u64::MAX >> 2));
+        let secret_hash = [7; 32];
+        let expires = Time(u64::MAX >> 2);
         let token = NewToken { secret_hash, role: Role::Worker, name: "floor 3", uses: 2, expires, approval: false };
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);

@@ -217,7 +217,8 @@ impl Asker {
         let looked = tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked))).await;
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
-        let (user, tasks) = (self.user.clone(), spec.tasks.ids.len());
+        let user = self.user.clone();
+        let tasks = spec.tasks.ids.len();
         let submitted = self
             .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
             .await?
@@ -300,7 +301,8 @@ impl Asker {
     }
 
     async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
-        let (user, named) = (self.only_own(), jobs.clone());
+        let user = self.only_own();
+        let named = jobs.clone();
         let there = self.read(move |reader| match named {
             Selector::Ids(ids) if ids.ranges().count() <= RANGES => reader.job_ids_of(&ids, user.as_deref(), shared),
             _ => reader.job_ids(user.as_deref(), shared),
@@ -387,7 +389,9 @@ impl Asker {
         }
         let picked: IdSet = listing.rest.iter().take(JOBS_A_TURN as usize).collect();
         listing.rest.subtract(&picked);
-        let (mut settled, wanted, most) = (picked.clone(), listing.states.clone(), listing.forecasts);
+        let mut settled = picked.clone();
+        let wanted = listing.states.clone();
+        let most = listing.forecasts;
         let mut views = self.core(move |core| Ok(core.live_jobs(&picked, &wanted, most))).await?;
         settled.subtract(&views.iter().map(|view| view.job.0).collect());
         listing.forecasts -= views.iter().filter(|view| view.predicted.is_some()).count().min(listing.forecasts);
@@ -535,7 +539,9 @@ impl Asker {
             return Ok(Reply::Explained(Box::new(view)));
         }
         let job = self.read(move |reader| reader.job(job)).await?.ok_or_else(|| no_job(job))?;
-        let (waiting, hosts, duplicates) = (Vec::new(), Vec::new(), Vec::new());
+        let waiting = Vec::new();
+        let hosts = Vec::new();
+        let duplicates = Vec::new();
         Ok(Reply::Explained(Box::new(ExplainView { job, waiting, hosts, duplicates })))
     }
 
@@ -630,7 +636,8 @@ impl Asker {
         if uses == 0 || ttl == Span::ZERO {
             return Err(refuse(RefusalCode::Invalid, "a token needs at least one use and some time to live", ""));
         }
-        let (hash, by) = (self.state.ca_key_hash, self.user.clone());
+        let hash = self.state.ca_key_hash;
+        let by = self.user.clone();
         let made = self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
         let (token, view) = made.await?;
         Ok(Reply::Token(token, view, self.state.known_as.clone()))
@@ -668,7 +675,8 @@ impl Asker {
 
     pub(super) async fn approve(&self, name: String) -> Result<Vec<IdentityView>, NoAnswer> {
         self.only_admins("approving an identity")?;
-        let (by, of) = (self.user.clone(), name.clone());
+        let by = self.user.clone();
+        let of = name.clone();
         match self.core(move |core| core.approve(&by, &of)).await? {
             Judged::Done(_) => self.identities(vec![name]).await,
             Judged::Nobody => Err(nobody(&name)),
@@ -682,7 +690,8 @@ impl Asker {
             let hint = "another admin can: deskgrid token create --role admin";
             return Err(refuse(RefusalCode::Conflict, "nobody can revoke the identity that asks", hint));
         }
-        let (by, of) = (self.user.clone(), name.clone());
+        let by = self.user.clone();
+        let of = name.clone();
         match self.core(move |core| core.revoke(&by, &of)).await? {
             Judged::Done(peer) => {
                 let closed = self.state.live.close(peer.id, "this identity was revoked");
@@ -695,7 +704,8 @@ impl Asker {
 
     pub(super) async fn share(&self, jobs: &Selector, user: String, on: bool) -> Result<Reply, NoAnswer> {
         let picked = self.pick_own(jobs).await?;
-        let (by, with) = (self.user.clone(), user.clone());
+        let by = self.user.clone();
+        let with = user.clone();
         let changed = self.core(move |core| core.share(&by, &picked, &with, on)).await?;
         let unknown = || {
             let hint = "a user's name is what `deskgrid login` answered there";

@@ -31,7 +31,9 @@ pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer
     loop {
         let channel = accept(&connection).await?;
         let asker = Asker::new(state.clone(), &peer);
-        let (peer, connection, busy) = (peer.clone(), connection.clone(), busy.clone());
+        let peer = peer.clone();
+        let connection = connection.clone();
+        let busy = busy.clone();
         tokio::spawn(async move {
             if let Err(error) = serve_stream(&asker, &peer, &connection, channel).await {
                 tracing::debug!(user = asker.user, %error, "stream ended");
@@ -263,7 +265,8 @@ async fn watch(
     let (mut changed, mut settled) = asker.counters();
     let over = tokio::time::sleep(timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from));
     tokio::pin!(over);
-    let (mut first, mut rest) = (true, jobs.clone());
+    let mut first = true;
+    let mut rest = jobs.clone();
     loop {
         // What changes from here on is seen by the next round.
         changed.mark_unchanged();

@@ -70,7 +70,8 @@ async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, Link
 }
 
 async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, LinkError> {
-    let (reader, user) = (state.reader.clone(), user.to_owned());
+    let reader = state.reader.clone();
+    let user = user.to_owned();
     let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
     looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
 }
@@ -103,7 +104,8 @@ async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, Lin
         (Role::Admin, _) => Ok(true),
         (_, Some(host)) => Ok(state.uploads.brought(host, &blob) || needs(state, host, blob.hash).await?),
         (_, None) => {
-            let (reader, user) = (state.reader.clone(), peer.name.clone());
+            let reader = state.reader.clone();
+            let user = peer.name.clone();
             let looked = tokio::task::spawn_blocking(move || reader.may_name(&user, &blob.hash)).await;
             looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
         }
@@ -146,7 +148,8 @@ async fn refuse<'a>(
     }
     let user = peer.name.clone();
     let unused = state.core.ask(move |core| Ok(core.unused_of(&user))).await.map_err(stopped)?;
-    let (blobs, name) = (state.blobs.clone(), from.to_owned());
+    let blobs = state.blobs.clone();
+    let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
     // What cannot be counted does not count.
     let parts = parts.map_err(|e| LinkError::Closed(e.to_string()))?.unwrap_or(0);

@@ -59,7 +59,8 @@ impl Asker {
             return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
         }
         let tasks = Selector::Ids(chosen(job, tasks, &spec)?);
-        let (mut listing, mut damage) = (self.listing(job, &tasks).await?, Damage::default());
+        let mut listing = self.listing(job, &tasks).await?;
+        let mut damage = Damage::default();
         while let Some(views) = self.next_outputs(&mut listing).await? {
             let blobs = self.state().blobs.clone();
             let looked = tokio::task::spawn_blocking(move || {

@@ -45,7 +45,8 @@ pub(super) async fn serve(
         () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
     };
     drop(silent);
-    let (token, name) = (request.token, request.name.clone());
+    let token = request.token;
+    let name = request.name.clone();
     let reply = match answer(state, request, from, wanted).await? {
         Ok(reply) => reply,
         Err(refusal) => {
@@ -104,7 +105,8 @@ async fn answer(
         return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
     }
     let Enrol { token, secret, name, wanted: kind, .. } = request;
-    let (address, expires) = (from.to_string(), state.authority.expiry());
+    let address = from.to_string();
+    let expires = state.authority.expiry();
     let redeemed =
         state.core.ask(move |core| core.redeem(&address, (token, &secret), &name, (key_hash, kind), expires)).await;
     let refuse = |why: &str| {

@@ -63,7 +63,8 @@ pub(crate) async fn note_cuts(state: Arc<State>, tunnels: Arc<TunnelDoor>) {
 pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
     let Entrance { endpoint, tunnels } = entrance;
     while let Some(incoming) = endpoint.accept().await {
-        let (from, proved) = (incoming.remote_address().ip(), incoming.remote_address_validated());
+        let from = incoming.remote_address().ip();
+        let proved = incoming.remote_address_validated();
         let pending = match state.counters.door.knock(from, proved, endpoint.open_connections()) {
             Knock::In(pending) => pending,
             Knock::Prove => {
@@ -76,7 +77,8 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
                 continue;
             }
         };
-        let (state, tunnels) = (state.clone(), tunnels.clone());
+        let state = state.clone();
+        let tunnels = tunnels.clone();
         tokio::spawn(async move {
             if let Err(error) = serve_connection(&state, incoming, pending, tunnels.as_deref()).await {
                 tracing::debug!(%error, "connection ended");

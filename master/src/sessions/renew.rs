@@ -39,7 +39,8 @@ async fn answer(state: &State, peer: &Peer, csr: &[u8]) -> Result<Result<EnrolRe
     let Ok((csr, key_hash)) = read_request(csr) else {
         return Ok(Err(Refusal::new(RefusalCode::Invalid, "the certificate request is broken", "")));
     };
-    let (of, expires) = (peer.clone(), state.authority.expiry());
+    let of = peer.clone();
+    let expires = state.authority.expiry();
     // Durable before anybody has the certificate.
     if !state.core.ask(move |core| core.renew(&of, key_hash, expires)).await.map_err(stopped)? {
         let what = "this identity is not let in any more";

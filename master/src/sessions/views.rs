@@ -125,7 +125,9 @@ impl Listing {
     fn attempt(&self, row: AttemptRow) -> AttemptView {
         let mut view = AttemptView { host: self.host(row.host), ..row.view };
         if let Some(now) = self.live.as_ref().and_then(|live| live.attempts.get(&view.attempt)) {
-            (view.state, view.ran, view.suspended) = (now.state, now.ran, now.suspended);
+            view.state = now.state;
+            view.ran = now.ran;
+            view.suspended = now.suspended;
             view.suspended_since = now.suspended_since;
             if let Some(why) = &now.reason {
                 view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
@@ -142,8 +144,11 @@ impl Listing {
 
     /// What one attempt has left.
     pub(super) fn output_of(&self, row: AttemptRow) -> Result<OutputView, StoreError> {
-        let (host, result, attempt) = (self.host(row.host), row.result?.unwrap_or_default(), row.view.attempt);
-        let (item, width) = (self.spec.tasks.item(attempt.task.index), self.spec.width());
+        let host = self.host(row.host);
+        let result = row.result?.unwrap_or_default();
+        let attempt = row.view.attempt;
+        let item = self.spec.tasks.item(attempt.task.index);
+        let width = self.spec.width();
         let values = Values { attempt, host: &host, item, width };
         let file_name = |pick: fn(&CommandSpec) -> &Capture| match pick(self.spec.work.command()?) {
             Capture::File(name) => Some(Template::expand(name, &values)),

@@ -52,7 +52,8 @@ impl Worker {
     async fn serve_stream(&self, mut channel: Channel) -> Result<(), LinkError> {
         match read_open(&mut channel).await? {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
-                let (session, host) = (SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed)), self.host);
+                let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
+                let host = self.host;
                 let ended = serve_control(&self.state, &self.connection, channel, &self.peer, session).await;
                 self.state.core.tell(move |core| core.on_disconnected(host, session));
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| "the control stream ended".to_owned());
@@ -75,7 +76,8 @@ async fn serve_control(
     let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
     let (outbox, inbox) = Outbox::new(connection.clone());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
-    let (name, heartbeat) = (peer.name.clone(), state.config.heartbeat.span());
+    let name = peer.name.clone();
+    let heartbeat = state.config.heartbeat.span();
     let connected = match greeted(hello, (host, name), session, outbox, heartbeat) {
         Ok(connected) => connected,
         Err(refusal) => {

@@ -73,8 +73,14 @@ fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreErr
     )?;
     let span = |span: i64| Span(u64::try_from(span).unwrap_or_default());
     let rows = query.query_map(params![of_hosts, TOLD], |row| {
-        let (wait, low, high, came) = (row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
-        let (wait, low, high, came) = (span(wait), span(low), span(high), span(came));
+        let wait = row.get(2)?;
+        let low = row.get(3)?;
+        let high = row.get(4)?;
+        let came = row.get(5)?;
+        let wait = span(wait);
+        let low = span(low);
+        let high = span(high);
+        let came = span(came);
         Ok(ForetoldView { hosts: row.get(0)?, at: time(row.get(1)?), wait, low, high, came })
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;

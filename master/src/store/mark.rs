@@ -55,7 +55,8 @@ impl Marked {
         }
         let mut words = text.strip_prefix("deskgrid mark ")?.split(' ');
         let turn = words.next()?.parse().ok()?;
-        let (grid, commits) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let grid = words.next()?.parse().ok()?;
+        let commits = words.next()?.parse().ok()?;
         let whole = match words.next()? {
             "open" => None,
             hash => Some(*blake3::Hash::from_hex(hash).ok()?.as_bytes()),

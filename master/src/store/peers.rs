@@ -222,7 +222,8 @@ impl Writer {
             let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
             (peer_of(row)?, next, former, row.get::<_, bool>(7)?, row.get::<_, bool>(8)?)
         };
-        let (present, renewed) = (peer.key_hash == key_hash, next == Some(key_hash));
+        let present = peer.key_hash == key_hash;
+        let renewed = next == Some(key_hash);
         match (present || renewed, revoked, approved) {
             (false, _, _) if former == Some(key_hash) => return Ok(Standing::Former(peer)),
             (false, _, _) => return Ok(Standing::Unknown),

@@ -125,7 +125,8 @@ impl Reader {
                  WHERE job = ? AND duplicate AND ended IS NULL ORDER BY task, number LIMIT ?",
             )?;
             let rows = query.query_map((job.0, most), |row| {
-                let (number, incarnation) = (row.get(1)?, Incarnation(row.get(2)?));
+                let number = row.get(1)?;
+                let incarnation = Incarnation(row.get(2)?);
                 let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
                 Ok((attempt, HostId(row.get(3)?), row.get(4)?))
             })?;

@@ -121,12 +121,14 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
     let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
     let disclosure = super::speculation::disclosure(db, job)?;
     progress.requested = disclosure.map(|disclosure| disclosure.all()).unwrap_or_default();
-    let (mut failed, mut cancelled) = (Vec::new(), Vec::new());
+    let mut failed = Vec::new();
+    let mut cancelled = Vec::new();
     for row in reader::settled_rows(db, job)? {
         let ranges = if row.state == TaskState::Failed { &mut failed } else { &mut cancelled };
         ranges.push((row.first, row.last));
     }
-    (progress.failed, progress.cancelled) = (IdSet::from_ranges(failed), IdSet::from_ranges(cancelled));
+    progress.failed = IdSet::from_ranges(failed);
+    progress.cancelled = IdSet::from_ranges(cancelled);
     super::results::restore(db, job, &mut progress)?;
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = ?

@@ -98,7 +98,8 @@ pub(super) fn restore(db: &Connection, job: JobId, progress: &mut Progress) -> R
     )?;
     let mut rows = query.query([job.0])?;
     while let Some(row) = rows.next()? {
-        let (number, incarnation) = (row.get(1)?, Incarnation(row.get(2)?));
+        let number = row.get(1)?;
+        let incarnation = Incarnation(row.get(2)?);
         let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
         let host = HostId(row.get(3)?);
         match judgement(row.get(4)?)? {

@@ -51,7 +51,8 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
          MIN(CASE WHEN state = 'finished' THEN ran END) FROM attempt WHERE job = ? GROUP BY task ORDER BY task",
     )?;
     let mut rows = query.query([job.0])?;
-    let (mut account, mut tried) = (Account::default(), IdSet::new());
+    let mut account = Account::default();
+    let mut tried = IdSet::new();
     let span = |micros: i64| Span(micros.max(0) as u64);
     while let Some(row) = rows.next()? {
         let task: u32 = row.get(0)?;

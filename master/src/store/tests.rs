@@ -68,7 +68,8 @@ fn recorded(dir: &tempfile::TempDir, since: u64, until: u64) -> Vec<(u64, u64, f
 fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
-    let (first, second) = (stretch(10, 20, 0.5), stretch(20, 40, 0.9));
+    let first = stretch(10, 20, 0.5);
+    let second = stretch(20, 40, 0.9);
     for _ in 0..2 {
         store.add_availability(HostId(1), &[&first, &second]).unwrap();
     }
@@ -188,7 +189,8 @@ fn reopened_tasks_are_open_again_and_their_failures_forgiven() {
 fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
-    let (one, two) = (add_job(&mut store, 1, &spec(1)), add_job(&mut store, 2, &spec(1)));
+    let one = add_job(&mut store, 1, &spec(1));
+    let two = add_job(&mut store, 2, &spec(1));
     for (job, hashes) in [(one, [1, 2]), (two, [2, 3])] {
         for (number, hash) in (1..).zip(hashes) {
             start(&mut store, attempt(job, 1, number));
@@ -212,7 +214,8 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
     let job = add_job(store, 1, &spec(4));
     store.disclose(job, Time(1)).unwrap();
     for index in 1..=tasks {
-        let (id, at) = (attempt(job, index, 1), Time(u64::from(10 + index)));
+        let id = attempt(job, index, 1);
+        let at = Time(u64::from(10 + index));
         start(store, id);
         store.attempt_ended(id, AttemptState::Finished, at, "succeeded").unwrap();
         assert!(store.is_unrequested(id.task).unwrap());
@@ -275,7 +278,8 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = add_job(&mut store, 1, &spec(2));
-    let (stopped, live) = (attempt(job, 1, 1), attempt(job, 2, 1));
+    let stopped = attempt(job, 1, 1);
+    let live = attempt(job, 2, 1);
     [stopped, live].into_iter().for_each(|id| start(&mut store, id));
     store.attempt_ended(stopped, AttemptState::Killed, Time(9), "cancelled").unwrap();
     let spent = |attempt, cpu| common::attempt::Spent { attempt, ran: Span(5), suspended: Span(2), cpu: Span(cpu) };
@@ -300,7 +304,8 @@ fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
     let bag = add_job(&mut store, 2, &spec(2));
     for job in [ranks, bag] {
         for (index, number, state) in [(1, 1, AttemptState::Lost), (1, 2, AttemptState::Finished)] {
-            let (id, host) = (attempt(job, index, number), HostId(10 + number));
+            let id = attempt(job, index, number);
+            let host = HostId(10 + number);
             store.add_attempt(&NewAttempt { attempt: id, host, duplicate: false, now: Time(2), why: "first" }).unwrap();
             store.attempt_ended(id, state, Time(9), "why").unwrap();
         }
@@ -445,7 +450,11 @@ fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before
         let new =
             NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(1), estimates: &[], now: at(submitted) };
         let job = store.add_job(&new).unwrap();
-        let (deadline, finish, probability, probation, limits) = (at(99), at(90), 0.9, false, None);
+        let deadline = at(99);
+        let finish = at(90);
+        let probability = 0.9;
+        let probation = false;
+        let limits = None;
         if let Some((made, withdrawn)) = promise {
             let promised = Promised { made: at(made), deadline, finish, probability, probation, withdrawn, limits };
             store.keep_promise(job, &promised).unwrap();

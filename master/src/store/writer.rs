@@ -231,7 +231,8 @@ impl Writer {
 
     /// Remembers a job and every blob that it needs.
     pub(crate) fn add_job(&mut self, new: &NewJob<'_>) -> Result<JobId, StoreError> {
-        let (spec, rules) = (new.spec, &new.spec.rules);
+        let spec = new.spec;
+        let rules = &new.spec.rules;
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
         let estimates = if new.estimates.is_empty() { None } else { Some(to_postcard(&new.estimates)?) };
         self.change(

@@ -52,9 +52,12 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
 }
 
 fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
-    let (total, ended) = (u64::from(TASKS), Some(now + Span::from_secs(3_600)));
+    let total = u64::from(TASKS);
+    let ended = Some(now + Span::from_secs(3_600));
     let tasks = TaskCounts { total, finished: total - failed, failed, ..TaskCounts::default() };
-    let (state, started, attempts) = (JobState::Failed, Some(now), total + 1);
+    let state = JobState::Failed;
+    let started = Some(now);
+    let attempts = total + 1;
     let row = JobRow {
         state,
         tasks: &tasks,
@@ -99,7 +102,8 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
         let midnight = Time(day * DAY);
         (0..JOBS).for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
         (1..=HOSTS).for_each(|host| record_day(&mut store, HostId(host), midnight));
-        let (secret_hash, expires) = ([day as u8; 32], midnight + Span(DAY));
+        let secret_hash = [day as u8; 32];
+        let expires = midnight + Span(DAY);
         let token = NewToken { secret_hash, role: Role::Worker, name: "a day's", uses: 1, expires, approval: false };
         store.add_token(&token).unwrap();
         if let Some(keep) = keep {
@@ -138,7 +142,8 @@ fn however_many_strangers_knock_the_log_of_them_stops_growing() {
     let mut sizes = Vec::new();
     for day in 0..16 {
         for n in 0..10_000 {
-            let (who, subject) = (format!("192.0.2.{}", n % 250), format!("token {n}"));
+            let who = format!("192.0.2.{}", n % 250);
+            let subject = format!("token {n}");
             let why = "there is no such token".to_owned();
             let at = Time(day * DAY + n);
             store.add_audit(&Entry { at, who, what: "enrol", subject, allowed: false, why, count: 1 }).unwrap();

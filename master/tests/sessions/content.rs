@@ -39,7 +39,8 @@ fn not_here(reply: &GetReply) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_have_it() {
     let master = Master::start().await;
-    let (ann, eve) = (user(&master, "ann").await, user(&master, "eve").await);
+    let ann = user(&master, "ann").await;
+    let eve = user(&master, "eve").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(secret)).await.unwrap();
     let nowhere = link::content::hash_bytes(b"never sent");
@@ -87,7 +88,8 @@ async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobo
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_holds_up_or_spoils_what_another_one_sends() {
     let master = Master::start().await;
-    let (ann, eve) = (user(&master, "ann").await, user(&master, "eve").await);
+    let ann = user(&master, "ann").await;
+    let eve = user(&master, "eve").await;
     let blob = link::content::hash_bytes(SECRET);
     let (reply, mut squatting) = offer(eve.connection(), blob).await;
     assert_eq!(reply, PutReply::Resume(0));
@@ -107,7 +109,8 @@ async fn nobody_holds_up_or_spoils_what_another_one_sends() {
 async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
-    let (given, other) = (ann.put_bytes(SECRET).await.unwrap(), ann.put_bytes(b"not for this host").await.unwrap());
+    let given = ann.put_bytes(SECRET).await.unwrap();
+    let other = ann.put_bytes(b"not for this host").await.unwrap();
     let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
     let idle = master.worker(&master.enrol(Role::Worker, "idle").await, Vec::new()).await;
     let drained = Request::Drain { host: "idle".into() };
@@ -242,7 +245,8 @@ fn little_room(config: &mut Config) {
 #[tokio::test(flavor = "multi_thread")]
 async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() {
     let master = Master::with(little_room).await;
-    let (ann, bob) = (user(&master, "ann").await, user(&master, "bob").await);
+    let ann = user(&master, "ann").await;
+    let bob = user(&master, "bob").await;
     let first = ann.put_bytes(&[1; 60]).await.unwrap();
     let refused = ann.put_bytes(&[2; 60]).await.err().unwrap();
     let LinkError::Refused(refusal) = &refused else { panic!("{refused:?}") };
@@ -328,7 +332,9 @@ fn kind(request: &Request) -> Kind {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
     let master = Master::start().await;
-    let (ann, bob, eve) = (user(&master, "ann").await, user(&master, "bob").await, user(&master, "eve").await);
+    let ann = user(&master, "ann").await;
+    let bob = user(&master, "bob").await;
+    let eve = user(&master, "eve").await;
     let admin = master.admin().await;
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     ann.ask(&Request::Share { jobs: one(job), user: "bob".into(), on: true }).await.unwrap();

@@ -97,7 +97,8 @@ async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
 async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given_again() {
     let master = Master::start().await;
     let ann = master.enrol(Role::Client, "ann").await;
-    let (one, two) = (Client::connect(&ann).await.unwrap(), Client::connect(&ann).await.unwrap());
+    let one = Client::connect(&ann).await.unwrap();
+    let two = Client::connect(&ann).await.unwrap();
     submit(&one, 1, &noops(1)).await.unwrap();
     assert_eq!(identities(&master, Request::Identities { names: vec!["ann".into()] }).await[0].connections, 2);
     assert_eq!(revoke(&master, "ann").await.state, IdentityState::Revoked);
@@ -178,8 +179,10 @@ fn short_lives_and_no_grace(config: &mut Config) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_it_was_renewed() {
     let master = Master::with(short_lives).await;
-    let (ann, bob) = (master.enrol(Role::Client, "ann").await, master.enrol(Role::Client, "bob").await);
-    let (of_ann, of_bob) = (Client::connect(&ann).await.unwrap(), Client::connect(&bob).await.unwrap());
+    let ann = master.enrol(Role::Client, "ann").await;
+    let bob = master.enrol(Role::Client, "bob").await;
+    let of_ann = Client::connect(&ann).await.unwrap();
+    let of_bob = Client::connect(&bob).await.unwrap();
     expired(&ann).await;
     renew(of_bob.connection(), &bob).await.ok();
     says(&within(of_ann.connection().closed()).await, "expired");
@@ -190,7 +193,8 @@ async fn an_expired_certificate_is_refused_and_its_open_connections_end_unless_i
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_user_does_not() {
     let mut master = Master::with(short_lives_and_no_grace).await;
-    let (pc, gone) = (master.enrol(Role::Worker, "pc").await, master.enrol(Role::Worker, "gone").await);
+    let pc = master.enrol(Role::Worker, "pc").await;
+    let gone = master.enrol(Role::Worker, "gone").await;
     let ann = master.enrol(Role::Client, "ann").await;
     for identity in [&pc, &gone, &ann] {
         expired(identity).await;
@@ -295,7 +299,8 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
     let nobody = Identity { ..master.enrol(Role::Client, "someone").await };
     let connection = link::connect(&nobody, Purpose::Enrol).await.unwrap();
     let mut channel = connection.open_bare().await.unwrap();
-    let (csr, name) = (csr.to_vec(), "pc".to_owned());
+    let csr = csr.to_vec();
+    let name = "pc".to_owned();
     let request =
         Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name, wanted: Wanted::Any };
     channel.tx.send(&request).await.unwrap();

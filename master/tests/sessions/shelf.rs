@@ -89,7 +89,8 @@ async fn recorded(settings: fn(&mut Config)) -> Master {
 #[tokio::test(flavor = "multi_thread")]
 async fn whose_output_had_to_go_for_anothers_goes_on() {
     let mut master = recorded(six_thousand).await;
-    let (mut ann, mut bob) = (User::of(&master, "ann", 1).await, User::of(&master, "bob", 2).await);
+    let mut ann = User::of(&master, "ann", 1).await;
+    let mut bob = User::of(&master, "bob", 2).await;
     let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
     ann.disclose(2).await;
     worker.executes(2, 999).await;
@@ -109,7 +110,8 @@ async fn whose_output_had_to_go_for_anothers_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
     let mut master = recorded(six_thousand).await;
-    let (mut bob, mut cyd) = (User::of(&master, "bob", 2).await, User::of(&master, "cyd", 3).await);
+    let mut bob = User::of(&master, "bob", 2).await;
+    let mut cyd = User::of(&master, "cyd", 3).await;
     let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
     cyd.disclose(3).await;
     worker.executes(3, 2_000).await;
@@ -132,7 +134,8 @@ async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not()
         config.limits.unrequested_bytes_per_user = 1_000_000;
     });
     let master = master.await;
-    let (mut ann, mut bob) = (User::of(&master, "ann", 1).await, User::of(&master, "bob", 2).await);
+    let mut ann = User::of(&master, "ann", 1).await;
+    let mut bob = User::of(&master, "bob", 2).await;
     let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
     let much = ann.disclose(9).await;
     // The fourth has been started when the third one is kept.

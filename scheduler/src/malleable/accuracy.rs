@@ -27,7 +27,8 @@ pub struct Bias {
 impl Bias {
     /// A wait was predicted, and came; both in seconds, those below one second counted as that.
     pub fn observe(&mut self, predicted_s: f64, came_s: f64) {
-        let (x, y) = (predicted_s.max(1.0).ln(), came_s.max(1.0).ln());
+        let x = predicted_s.max(1.0).ln();
+        let y = came_s.max(1.0).ln();
         if !(x.is_finite() && y.is_finite()) {
             return;
         }
@@ -44,7 +45,8 @@ impl Bias {
 
     /// Intercept and slope of the line that corrects a prediction's natural logarithm.
     pub fn line(&self) -> (f64, f64) {
-        let (n, xx) = (self.count + PRIOR, self.xx + PRIOR);
+        let n = self.count + PRIOR;
+        let xx = self.xx + PRIOR;
         let below = n * xx - self.x * self.x;
         let tilt = (n * self.xr - self.x * self.r) / below;
         let intercept = (xx * self.r - self.x * self.xr) / below;
@@ -124,8 +126,10 @@ impl Margin {
         } else {
             // As likely as not the next one falls between any two.
             let place = (part * (errors.len() + 1) as f64 - 1.0).clamp(0.0, (errors.len() - 1) as f64);
-            let (low, rest) = (place as usize, place - place.floor());
-            let (a, b) = (f64::from(errors[low]), f64::from(errors[(low + 1).min(errors.len() - 1)]));
+            let low = place as usize;
+            let rest = place - place.floor();
+            let a = f64::from(errors[low]);
+            let b = f64::from(errors[(low + 1).min(errors.len() - 1)]);
             a + rest * (b - a)
         };
         ((ln_1p(predicted_s) + error).exp() - 1.0).max(0.0)
@@ -178,7 +182,9 @@ impl Accuracy {
         ratios.sort_by(f64::total_cmp);
         let count = logs.len() as f64;
         let (mx, my) = logs.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x / count, sum.1 + y / count));
-        let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+        let mut xx = 0.0;
+        let mut yy = 0.0;
+        let mut xy = 0.0;
         for (x, y) in &logs {
             xx += (x - mx).powi(2);
             yy += (y - my).powi(2);

@@ -41,7 +41,8 @@ impl UniformLog {
         let points = || curve.points().filter(|(time, _)| *time > 0.0).map(|(time, alive)| (time.ln(), 1.0 - alive));
         let count = points().count() as f64;
         let (x, y) = points().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
-        let (x, y) = (x / count, y / count);
+        let x = x / count;
+        let y = y / count;
         let (over, below) = points()
             .fold((0.0, 0.0), |sum, point| (sum.0 + (point.0 - x) * (point.1 - y), sum.1 + (point.0 - x).powi(2)));
         let b1 = over / below;

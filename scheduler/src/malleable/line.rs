@@ -20,7 +20,9 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
     let all = running.iter().fold(free, |sum, unit| sum.saturating_add(unit.hosts));
     let longest_s = running.iter().map(|unit| unit.law.longest_s(unit.age_s)).fold(0.0, f64::max);
     let mut placed: Vec<(f64, Waiting<'_>)> = Vec::with_capacity(queue.len());
-    let (mut taken, mut last_s, mut end_s) = (0_u32, 0.0, longest_s);
+    let mut taken = 0_u32;
+    let mut last_s = 0.0;
+    let mut end_s = longest_s;
     let mut starts = Vec::with_capacity(queue.len());
     for waiting in queue {
         if waiting.hosts > all {

@@ -74,7 +74,8 @@ impl Survival {
     /// What this curve makes of the probability that something ends within `more_s`, where `otherwise` says the same for any
     /// age without it.
     fn ended(&self, age_s: f64, more_s: f64, otherwise: &dyn Fn(f64, f64) -> f64) -> f64 {
-        let (watched, alive) = (self.watched(age_s), self.alive(age_s));
+        let watched = self.watched(age_s);
+        let alive = self.alive(age_s);
         let unknown = otherwise(age_s, more_s);
         if watched <= 0.0 || alive <= 0.0 {
             return unknown;

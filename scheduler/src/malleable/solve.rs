@@ -11,8 +11,10 @@ const STEPS: u32 = 200;
 pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64, to_s: f64) -> f64 {
     let scale_s = 1.0;
     let place = |time_s: f64| (time_s + scale_s).ln();
-    let (mut low_s, mut high_s) = (from_s, to_s);
-    let (mut low, mut high) = (function(low_s) - target, function(high_s) - target);
+    let mut low_s = from_s;
+    let mut high_s = to_s;
+    let mut low = function(low_s) - target;
+    let mut high = function(high_s) - target;
     if low >= 0.0 {
         return low_s;
     }
@@ -24,7 +26,8 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
         if high_s - low_s <= NEAR * high_s.max(1.0) {
             break;
         }
-        let (a, b) = (place(low_s), place(high_s));
+        let a = place(low_s);
+        let b = place(high_s);
         let part = if step % 3 == 2 { 0.5 } else { (-low / (high - low)).clamp(1e-6, 1.0 - 1e-6) };
         let middle_s = ((a + part * (b - a)).exp() - scale_s).clamp(low_s, high_s);
         let value = function(middle_s) - target;
@@ -32,14 +35,16 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
             return middle_s;
         }
         if value < 0.0 {
-            (low_s, low) = (middle_s, value);
+            low_s = middle_s;
+            low = value;
             // The other end stayed: it counts for less, so that the next step goes beyond the root (Illinois).
             if last_low == Some(true) {
                 high *= 0.5;
             }
             last_low = Some(true);
         } else {
-            (high_s, high) = (middle_s, value);
+            high_s = middle_s;
+            high = value;
             if last_low == Some(false) {
                 low *= 0.5;
             }

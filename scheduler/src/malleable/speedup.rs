@@ -28,7 +28,9 @@ impl Speedup {
 
     /// The speedup on so many hosts; 0 on none. Equations 1 and 2.
     pub fn on(&self, hosts: u32) -> f64 {
-        let (a, sigma, n) = (self.parallelism, self.sigma, f64::from(hosts));
+        let a = self.parallelism;
+        let sigma = self.sigma;
+        let n = f64::from(hosts);
         if n < 1.0 {
             return 0.0;
         }

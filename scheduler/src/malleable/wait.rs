@@ -76,7 +76,8 @@ impl<'a> Machine<'a> {
             return Wait { benefactors: 0, median_s: Some(0.0), mean_s: Some(0.0), used_s: Some(0.0) };
         }
         let benefactors = self.benefactors(need);
-        let (median_s, mean_s) = (self.median_s(benefactors), self.mean_s(hosts, 0.0));
+        let median_s = self.median_s(benefactors);
+        let mean_s = self.mean_s(hosts, 0.0);
         let used_s = if benefactors as u32 >= BENEFACTORS { median_s } else { mean_s };
         Wait { benefactors: benefactors as u32, median_s, mean_s, used_s }
     }

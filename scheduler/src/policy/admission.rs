@@ -38,7 +38,8 @@ impl Admission {
     /// # Errors
     /// Says why the bag may not enter. Whether its deadline can be kept is asked elsewhere.
     pub(crate) fn admit(self, policy: &str, bag: &Bag) -> Result<(), Refused> {
-        let (tasks, given) = (bag.tasks.len(), bag.terms.estimates.len() as u64);
+        let tasks = bag.tasks.len();
+        let given = bag.terms.estimates.len() as u64;
         if tasks == 0 {
             return Err(Refused::Empty);
         }

@@ -449,7 +449,8 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
 const NEED: Disclosed = Disclosed::Need { later: 50 };
 
 const fn batchactive(name: &'static str, source: &'static str, summary: &'static str, answer: Batchactive) -> Policy {
-    let (ordering, placement) = (Ordering::Batchactive(answer), Placement::PriCr);
+    let ordering = Ordering::Batchactive(answer);
+    let placement = Placement::PriCr;
     let parameters: &[Parameter] =
         if matches!(answer.disclosed, Disclosed::Need { .. }) { &[LATER, WITH] } else { &[WITH] };
     Policy { name, source, summary, ordering, placement, parameters, ..BASE }

@@ -98,7 +98,9 @@ impl Rank {
 
     /// The greatest rank that a job of this class can have.
     pub(crate) fn last_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
-        let (priority, key, arrival) = (Reverse(i32::MIN), u64::MAX, u64::MAX);
+        let priority = Reverse(i32::MIN);
+        let key = u64::MAX;
+        let arrival = u64::MAX;
         Rank { unpromised, disclosed, user, priority, key, arrival, job: JobId(u32::MAX) }
     }
 

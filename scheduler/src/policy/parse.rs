@@ -147,7 +147,9 @@ impl Policy {
         let row = catalogue().iter().find(|row| row.name.eq_ignore_ascii_case(value));
         let row = row.filter(|row| row.admission.reckoning().is_none() && row.ordering.batchactive().is_none());
         let row = row.ok_or("the name of a policy that promises nothing and tells no disclosed tasks apart")?;
-        (self.placement, self.replication, self.limits) = (row.placement, row.replication, row.limits);
+        self.placement = row.placement;
+        self.replication = row.replication;
+        self.limits = row.limits;
         Ok(())
     }
 

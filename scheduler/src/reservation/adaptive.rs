@@ -74,7 +74,8 @@ impl Search<'_> {
 
     fn least(&mut self, state: State) -> f64 {
         let n = self.grid.last();
-        let (at, spent) = (state.done as usize, self.spent(state));
+        let at = state.done as usize;
+        let spent = self.spent(state);
         if at == n {
             return 0.0;
         }

@@ -31,12 +31,16 @@ impl Grid {
     pub fn new(low: f64, step: f64, parts: Vec<f64>) -> Self {
         let parts = if parts.is_empty() { vec![1.0] } else { parts };
         let n = parts.len() - 1;
-        let (mut upto, mut time_upto, mut after) = (vec![0.0; n + 1], vec![0.0; n + 1], vec![0.0; n + 1]);
-        let (mut sum, mut time) = (0.0, 0.0);
+        let mut upto = vec![0.0; n + 1];
+        let mut time_upto = vec![0.0; n + 1];
+        let mut after = vec![0.0; n + 1];
+        let mut sum = 0.0;
+        let mut time = 0.0;
         for (i, part) in parts.iter().enumerate() {
             sum += part;
             time += part * (low + i as f64 * step);
-            (upto[i], time_upto[i]) = (sum, time);
+            upto[i] = sum;
+            time_upto[i] = time;
         }
         for i in (0..n).rev() {
             after[i] = after[i + 1] + parts[i + 1];
@@ -106,7 +110,9 @@ impl Grid {
     /// The expected cost of limits at these points, in ascending order, the last point among them; `zeta` is the rate of
     /// small work that fills gaps (0 up to but not 1).
     pub fn cost(&self, zeta: f64, points: &[usize]) -> f64 {
-        let (mut done, mut spent, mut cost) = (0, 0.0, 0.0);
+        let mut done = 0;
+        let mut spent = 0.0;
+        let mut cost = 0.0;
         for &next in points {
             cost += self.stage(zeta, done, next, spent);
             spent += self.time(next);

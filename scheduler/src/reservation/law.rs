@@ -13,7 +13,8 @@ pub trait RunTimes {
     /// The integral of `t f(t)` over run times between these two.
     fn partial_mean(&self, from: f64, to: f64) -> f64 {
         let (low, high) = self.support();
-        let (from, to) = (from.clamp(low, high), to.clamp(low, high));
+        let from = from.clamp(low, high);
+        let to = to.clamp(low, high);
         if to <= from {
             return 0.0;
         }
@@ -173,7 +174,8 @@ impl Law {
                 return Err(BadLaw::Parameter { name, value, positive });
             }
         }
-        let (below, upto) = (family.uncut(low, low, high), family.uncut(high, low, high));
+        let below = family.uncut(low, low, high);
+        let upto = family.uncut(high, low, high);
         let within = upto - below;
         if within.is_nan() || within < LEAST_MASS {
             return Err(BadLaw::Empty { low, high });
@@ -252,7 +254,8 @@ fn integral(of: &dyn Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     const DEPTH: u32 = 30;
     let wide = (to - from) / f64::from(PIECES);
     let piece = |number: u32| {
-        let (a, b) = (from + f64::from(number) * wide, from + f64::from(number + 1) * wide);
+        let a = from + f64::from(number) * wide;
+        let b = from + f64::from(number + 1) * wide;
         let ends = (of(a), of((a + b) / 2.0), of(b));
         halved(of, (a, b), ends, simpson(b - a, ends), DEPTH)
     };
@@ -267,7 +270,8 @@ fn halved(of: &dyn Fn(f64) -> f64, (a, b): (f64, f64), ends: (f64, f64, f64), wh
     let middle = (a + b) / 2.0;
     let left = (ends.0, of((a + middle) / 2.0), ends.1);
     let right = (ends.1, of((middle + b) / 2.0), ends.2);
-    let (one, two) = (simpson(middle - a, left), simpson(b - middle, right));
+    let one = simpson(middle - a, left);
+    let two = simpson(b - middle, right);
     let off = one + two - whole;
     if depth == 0 || off.abs() <= 1e-13 * (b - a).max(whole.abs()) {
         return one + two + off / 15.0;

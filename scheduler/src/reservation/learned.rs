@@ -59,7 +59,8 @@ impl Learned {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
         let shortest = points.first()?.0;
-        let (count, mut beyond) = (runs.len() as f64, BEYOND);
+        let count = runs.len() as f64;
+        let mut beyond = BEYOND;
         let start = (shortest - (longest - shortest) / count).max(0.0);
         if light(runs) {
             if known >= 1.0 {
@@ -104,7 +105,8 @@ impl RunTimes for Learned {
                     sum += time * (upto - before.1);
                 }
             } else {
-                let (a, b) = (before.0.max(from), time.min(to));
+                let a = before.0.max(from);
+                let b = time.min(to);
                 if b > a {
                     sum += (upto - before.1) / (time - before.0) * (b * b - a * a) / 2.0;
                 }
@@ -122,7 +124,9 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
     // Of equal times the done ones first: who was cut off then might have gone on.
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));
     let longest = sorted.last().filter(|run| run.time > 0.0)?.time;
-    let (mut points, mut alive, mut at) = (Vec::<(f64, f64)>::new(), 1.0, 0);
+    let mut points = Vec::<(f64, f64)>::new();
+    let mut alive = 1.0;
+    let mut at = 0;
     while let Some(Run { time, .. }) = sorted.get(at).copied() {
         let alike = sorted[at..].iter().take_while(|run| run.time.total_cmp(&time).is_eq());
         let (all, done) = alike.fold((0, 0), |(all, done), run| (all + 1, done + usize::from(run.done)));

@@ -38,7 +38,9 @@ impl Sequence {
 /// The expected cost of these limits, with doubled ones after their end, where run times follow this law and nothing fills
 /// gaps.
 pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
-    let (mut cost, mut undone, mut killed) = (0.0, 1.0, 0);
+    let mut cost = 0.0;
+    let mut undone = 1.0;
+    let mut killed = 0;
     while undone > 0.0 && killed < 1_000 {
         let limit = limit_after(limits, killed);
         cost += limit * undone;
@@ -79,14 +81,16 @@ pub fn time_optimal(grid: &Grid) -> Sequence {
 /// From each point on: the least expected cost that is still to come, and the next limit's point.
 pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
     let n = grid.last();
-    let (mut costs, mut nexts) = (vec![0.0; n + 1], vec![n; n + 1]);
+    let mut costs = vec![0.0; n + 1];
+    let mut nexts = vec![n; n + 1];
     for i in (0..n).rev() {
         let after = grid.after(i);
         let mut least = f64::INFINITY;
         for (next, rest) in costs.iter().enumerate().skip(i + 1) {
             let cost = grid.time(next) * after + rest;
             if cost <= least {
-                (least, nexts[i]) = (cost, next);
+                least = cost;
+                nexts[i] = next;
             }
         }
         costs[i] = least;

@@ -45,7 +45,8 @@ impl Grid {
     }
 
     fn joins(&mut self, host: HostId) {
-        let (slots, speed) = (1, Speed::REFERENCE);
+        let slots = 1;
+        let speed = Speed::REFERENCE;
         self.send(Event::HostJoined { host, slots, speed, status: status(), held: Vec::new() });
     }
 

@@ -61,14 +61,15 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
     for (id, speed) in (1..).zip(speeds) {
         world.host(id).speed(*speed).joins();
     }
-    let (mut story, mut running) = (Story::default(), BTreeMap::new());
+    let mut story = Story::default();
+    let mut running = BTreeMap::new();
     let mut at = world.now;
     for (number, (later, slack, tasks)) in (1_u32..).zip(bags).take(only) {
         at = at + s(*later);
         until(&mut world, &mut story, &mut running, bags, speeds, at);
         let estimates = tasks.iter().map(|(estimate, _)| s(*estimate)).collect();
-        let (tasks, rules) =
-            (IdSet::from_range(1, tasks.len() as u32), Rules { policy: policy.to_owned(), ..Rules::default() });
+        let tasks = IdSet::from_range(1, tasks.len() as u32);
+        let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
         let terms = Terms { deadline: Some(at), estimates, estimator: Estimator::default() };
         let mut bag = Bag { tasks, rules, terms, disclosed: false, ranks: None };
         let earliest = match world.scheduler.offer(&bag, at) {
@@ -396,7 +397,8 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
             bag.rules.quorum.size = size;
             bag
         };
-        let (one, three) = (ask(&mut world, 1, 1), ask(&mut world, 3, 2));
+        let one = ask(&mut world, 1, 1);
+        let three = ask(&mut world, 3, 2);
         let finish_s = |world: &World, bag: &Bag| {
             let offer = world.scheduler.offer(bag, world.now).expect("it is let in").expect("it has a deadline");
             offer.finish.since(world.now).secs().round()
@@ -610,7 +612,8 @@ fn owners_lengthen_what_is_expected() {
         assert!((0.0..=1.0).contains(&offer.probability));
         offer.finish.since(world.now).secs()
     };
-    let (plain_s, inflated_s) = (finish(&mut world, "PROMISE:inflated=no"), finish(&mut world, "PROMISE"));
+    let plain_s = finish(&mut world, "PROMISE:inflated=no");
+    let inflated_s = finish(&mut world, "PROMISE");
     assert_eq!(plain_s, 400.0);
     assert!(inflated_s > 410.0 && inflated_s < 600.0, "{inflated_s}");
 }

@@ -105,7 +105,8 @@ fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
 #[test]
 fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
     let mut w = World::new();
-    let (first, second) = (w.host(1).joins(), w.host(2).joins());
+    let first = w.host(1).joins();
+    let second = w.host(2).joins();
     let job = w.job(2).submit();
     [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
@@ -147,7 +148,8 @@ fn of_a_fleet_that_is_paused_nothing_is_predicted() {
 #[test]
 fn the_predicted_finish_of_a_stuck_job_moves_as_far_as_it_is_beyond_everything_seen() {
     let mut w = World::new();
-    let (first, second) = (w.host(1).joins(), w.host(2).joins());
+    let first = w.host(1).joins();
+    let second = w.host(2).joins();
     let job = w.job(2).policy("FCFS").submit();
     [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
@@ -190,7 +192,9 @@ fn reported_progress_beats_the_mean() {
     let job = w.job(1).estimate(s(100)).submit();
     let host = w.host(1).joins();
     let mut held = w.held(host);
-    (held[0].phase, held[0].ran, held[0].progress) = (Phase::Running, s(300), Some(0.75));
+    held[0].phase = Phase::Running;
+    held[0].ran = s(300);
+    held[0].progress = Some(0.75);
     w.heard(host, held);
     let finish = w.scheduler.predict_finish(job, w.now).unwrap();
     assert_near(Some(finish), w.now, 100.0);

@@ -50,7 +50,8 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
 
 #[test]
 fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
-    let (rank, host) = (TaskId::new(JobId(1), 1), HostId(2));
+    let rank = TaskId::new(JobId(1), 1);
+    let host = HostId(2);
     let attempt = AttemptId { task: rank, number: 1, incarnation: Incarnation(1) };
     let live = Tried {
         task: 1,
@@ -122,7 +123,8 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
     assert_eq!((o.places(too_wide).len(), o.places(explored).len()), (0, 3), "there are not so many hosts");
     o.send(Event::JobCancelled { job: too_wide, tasks: None });
     o.jobs += 1;
-    let (job, rules) = (JobId(o.jobs), Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() });
+    let job = JobId(o.jobs);
+    let rules = Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() };
     let bag = Bag { ranks: Some(exactly(3)), ..Bag::new(Ranks::tasks(3), rules) };
     let effects = o.send(Event::JobSubmitted { job, bag: Box::new(bag) });
     assert_eq!((o.places(job).len(), o.places(explored).len()), (3, 1), "one host was free");

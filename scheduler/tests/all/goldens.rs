@@ -133,7 +133,8 @@ fn golden(policy: &Policy) -> PathBuf {
 #[test]
 fn every_policy_goes_as_its_golden_tells() {
     for policy in catalogue() {
-        let (told, path) = (story(policy), golden(policy));
+        let told = story(policy);
+        let path = golden(policy);
         if std::env::var_os("UPDATE_GOLDENS").is_some() {
             std::fs::write(&path, &told).expect("goldens can be written");
         }

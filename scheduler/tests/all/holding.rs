@@ -96,7 +96,8 @@ fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let other = world.job(1).policy("FCFSxFCFS").disclosed().submit();
-    let (first, effects) = (world.attempt_on(host), request(&mut world, job, [3]));
+    let first = world.attempt_on(host);
+    let effects = request(&mut world, job, [3]);
     assert_eq!(held(&effects).0.len(), 1);
     world.send(Event::JobCancelled { job, tasks: Some(IdSet::from_range(3, 3)) });
     assert_eq!(in_slots(&world, host), [1], "the slot is free again");
@@ -174,8 +175,8 @@ fn what_has_ended_makes_no_room_and_its_result_counts() {
 #[test]
 fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_on() {
     let now = common::Time(1_000_000);
-    let (attempt, host) =
-        (AttemptId { task: TaskId::new(JobId(1), 1), number: 1, incarnation: common::Incarnation(0) }, HostId(1));
+    let attempt = AttemptId { task: TaskId::new(JobId(1), 1), number: 1, incarnation: common::Incarnation(0) };
+    let host = HostId(1);
     let tried = scheduler::event::Tried {
         task: 1,
         attempts: 1,

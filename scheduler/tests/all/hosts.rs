@@ -329,7 +329,8 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
     let owner = OwnerState::Sharing(YieldReason::Busy, 1);
     w.send(Event::OwnerChanged { host, owner });
     let mut held = w.held(host);
-    (held[1].phase, held[1].frozen_for) = (Phase::Suspended(YieldReason::Busy), s(5));
+    held[1].phase = Phase::Suspended(YieldReason::Busy);
+    held[1].frozen_for = s(5);
     let effects = w.send(Event::AttemptsMoved { host, held });
     let copied: Vec<_> = starts(&effects).iter().map(|(to, attempt, _)| (*to, attempt.task)).collect();
     assert_eq!(copied, [(idle, frozen.task)], "the other one goes on");

@@ -64,7 +64,8 @@ fn cancelling_stops_what_runs_and_settles_the_job() {
     let effects = w.send(Event::JobCancelled { job, tasks: None });
     assert_eq!(stopped(&effects), [(host, running)]);
     assert_eq!(ended(&effects), [(running, EndReason::Cancelled(CancelReason::Asked))]);
-    let (tasks, why) = (IdSet::from_range(1, 3), CancelReason::Asked);
+    let tasks = IdSet::from_range(1, 3);
+    let why = CancelReason::Asked;
     assert!(effects.contains(&Effect::TasksCancelled { job, tasks, why }));
     assert_eq!(job_settled(&effects), Some(JobState::Cancelled));
     assert_eq!(verdict(&w.succeeds(host, running)), Verdict::Late);
@@ -224,7 +225,8 @@ fn a_job_comes_back_from_the_store_as_it_was() {
 /// A job of one task, restored with an attempt on host 1 that was lost or told to end.
 fn restored(lost: bool) -> (World, AttemptId) {
     let mut w = World::new();
-    let (task, host) = (TaskId::new(JobId(1), 1), HostId(1));
+    let task = TaskId::new(JobId(1), 1);
+    let host = HostId(1);
     let attempt = AttemptId { task, number: 1, incarnation: Incarnation(0) };
     let tried = scheduler::event::Tried {
         task: 1,
@@ -247,7 +249,8 @@ fn restored(lost: bool) -> (World, AttemptId) {
 fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_counts() {
     for lost in [true, false] {
         let (mut w, attempt) = restored(lost);
-        let (outcome, ran) = (Outcome::Succeeded, Span::from_secs(1));
+        let outcome = Outcome::Succeeded;
+        let ran = Span::from_secs(1);
         let mut effects = Vec::new();
         w.scheduler.step(w.now, Event::AttemptEnded { host: HostId(1), attempt, outcome, ran }, &mut effects);
         assert_eq!(verdict(&effects), Verdict::Taken);
@@ -266,7 +269,8 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
     ] {
         let (mut w, attempt) = restored(lost);
         let held = vec![Held { attempt, phase, ran: Span::from_secs(1), frozen_for: Span::ZERO, progress: None }];
-        let (host, status) = (HostId(1), OwnerState::Away.into());
+        let host = HostId(1);
+        let status = OwnerState::Away.into();
         let joined = Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held };
         let mut effects = Vec::new();
         w.scheduler.step(w.now, joined, &mut effects);

@@ -9,7 +9,8 @@ use crate::world::{World, s, starts};
 
 /// Hosts of these speeds, numbered from 1, that have joined in this order.
 fn world(speeds: &[f64]) -> World {
-    let (suspect_after, lease) = (s(100_000), s(200_000));
+    let suspect_after = s(100_000);
+    let lease = s(200_000);
     let mut world = World::with(Settings { suspect_after, lease, ..Settings::default() });
     for (id, speed) in (1..).zip(speeds) {
         world.host(id).speed(*speed).joins();

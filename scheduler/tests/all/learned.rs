@@ -87,8 +87,10 @@ fn second_attempts_that_should_be_needed_are_reserved_and_the_probability_says_w
     let spare = Span(finish.since(world.now).0 - 12 * told[0].0);
     assert!(told[1..].contains(&spare), "one of twelve should take long: {spare} of {told:?}");
 
-    let (tight, loose) = (bag(&mut world, 1, told[0].0 / 1_000_000 + 1), bag(&mut world, 1, 10_000));
-    let (tight, loose) = (offer(&world, tight), offer(&world, loose));
+    let tight = bag(&mut world, 1, told[0].0 / 1_000_000 + 1);
+    let loose = bag(&mut world, 1, 10_000);
+    let tight = offer(&world, tight);
+    let loose = offer(&world, loose);
     assert_eq!(tight.finish, loose.finish);
     assert!(tight.probability < loose.probability, "{tight:?} {loose:?}");
 }

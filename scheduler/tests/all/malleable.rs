@@ -94,7 +94,8 @@ fn held(choice: Choice) -> Holdout {
 #[test]
 fn long_work_holds_out_and_short_work_does_not() {
     let bias = Bias::default();
-    let (short, long) = (malleable(200.0, 12.0, 0.0), malleable(100_000.0, 12.0, 0.0));
+    let short = malleable(200.0, 12.0, 0.0);
+    let long = malleable(100_000.0, 12.0, 0.0);
     let plain = Width::Soonest(Soonest::PLAIN);
     assert_eq!(decide(plain, &question(&short, 4, &bias)), Choice::Start(4));
     let first = held(decide(plain, &question(&long, 4, &bias)));

@@ -175,8 +175,12 @@ impl ModelHost {
 
 impl Model {
     pub(crate) fn new(settings: Settings, incarnation: Incarnation) -> Self {
-        let (jobs, to_restore, hosts, attempts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (offers, lent) = (BTreeMap::new(), BTreeSet::new());
+        let jobs = BTreeMap::new();
+        let to_restore = BTreeMap::new();
+        let hosts = BTreeMap::new();
+        let attempts = BTreeMap::new();
+        let offers = BTreeMap::new();
+        let lent = BTreeSet::new();
         Self { settings, incarnation, jobs, hosts, offers, lent, attempts, to_restore, now: Time(0) }
     }
 
@@ -268,9 +272,15 @@ impl Model {
             }
             Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
                 let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
-                (host.slots, host.owner) = (*slots as usize, *owner);
-                (host.joined, host.connected, host.left, host.closing) = (true, true, false, false);
-                (host.silent_since, host.parted, host.health) = (self.now, None, Health::Alive);
+                host.slots = *slots as usize;
+                host.owner = *owner;
+                host.joined = true;
+                host.connected = true;
+                host.left = false;
+                host.closing = false;
+                host.silent_since = self.now;
+                host.parted = None;
+                host.health = Health::Alive;
             }
             Event::HostHeard { host, status: Status { owner, .. }, .. } | Event::OwnerChanged { host, owner } => {
                 self.hear(*host, Some(*owner));
@@ -291,7 +301,9 @@ impl Model {
             }
             Event::HostLeft { host } | Event::HostRevoked { host } => {
                 if let Some(host) = self.hosts.get_mut(host) {
-                    (host.left, host.connected, host.health) = (true, false, Health::Lost);
+                    host.left = true;
+                    host.connected = false;
+                    host.health = Health::Lost;
                     host.joined = true;
                 }
             }
@@ -333,7 +345,8 @@ impl Model {
     fn hear(&mut self, id: HostId, owner: Option<OwnerState>) {
         let Some(host) = self.hosts.get_mut(&id) else { return };
         if host.joined && !host.left {
-            (host.silent_since, host.health) = (self.now, Health::Alive);
+            host.silent_since = self.now;
+            host.health = Health::Alive;
             host.parted = host.parted.map(|_| self.now);
             host.owner = owner.unwrap_or(host.owner);
         }
@@ -590,7 +603,8 @@ impl Model {
                 old.bygone = true;
             }
         }
-        (job.settled, job.pardoned) = (false, true);
+        job.settled = false;
+        job.pardoned = true;
     }
 
     /// Compares the books with what the scheduler shows.
@@ -600,7 +614,8 @@ impl Model {
             assert!(there || job.all_closed(), "job {id} is forgotten, but not settled");
             there
         });
-        let (jobs, to_restore) = (&self.jobs, &self.to_restore);
+        let jobs = &self.jobs;
+        let to_restore = &self.to_restore;
         let there = |job: JobId| jobs.contains_key(&job) || to_restore.contains_key(&job);
         self.attempts.retain(|attempt, _| there(attempt.task.job));
         assert_eq!(scheduler.jobs().collect::<Vec<_>>(), self.jobs.keys().copied().collect::<Vec<_>>());
@@ -640,7 +655,9 @@ impl Model {
         }
         let counts = scheduler.job_counts(id).expect("the job is there");
         let n = |state| in_state(state).len() as u64;
-        let (waiting, running, suspended) = (n(TaskState::Waiting), n(TaskState::Running), n(TaskState::Suspended));
+        let waiting = n(TaskState::Waiting);
+        let running = n(TaskState::Running);
+        let suspended = n(TaskState::Suspended);
         assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
         assert_eq!(counts.disclosed, n(TaskState::Disclosed), "sums");
         assert_eq!(counts.total, waiting + counts.disclosed + running + suspended + counts.settled(), "sums");
@@ -663,7 +680,8 @@ impl Model {
         job.all.iter().any(|index| {
             let live = self.live_of(TaskId::new(id, *index));
             let stuck = |attempt: &AttemptId| {
-                let (host, phase) = (&self.hosts[&self.attempts[attempt].host], self.attempts[attempt].phase);
+                let host = &self.hosts[&self.attempts[attempt].host];
+                let phase = self.attempts[attempt].phase;
                 let still = host.suspended() || host.owner != OwnerState::Away && matches!(phase, Phase::Suspended(_));
                 host.health == Health::Suspect || (still && phase.executing())
             };
@@ -747,7 +765,8 @@ impl Model {
         self.to_restore = std::mem::take(&mut self.jobs);
         for attempt in self.attempts.values_mut() {
             attempt.phase = if attempt.phase.executing() { Phase::Running } else { Phase::Queued };
-            (attempt.bygone, attempt.frozen) = (!attempt.live, false);
+            attempt.bygone = !attempt.live;
+            attempt.frozen = false;
         }
     }
 }

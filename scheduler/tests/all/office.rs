@@ -122,7 +122,8 @@ impl Office {
         let host = HostId(host);
         self.slots.insert(host, slots);
         let held = self.list(host);
-        let (speed, status) = (Speed::REFERENCE, OwnerState::Away.into());
+        let speed = Speed::REFERENCE;
+        let status = OwnerState::Away.into();
         self.send(Event::HostJoined { host, slots, speed, status, held })
     }
 

@@ -227,7 +227,9 @@ fn a_backlog_that_moves_stays() {
 fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     let mut w = World::new();
     let host = with_a_backlog(&mut w);
-    let (running, waiting, done) = (w.books(host)[0], w.books(host)[1], w.books(host)[2]);
+    let running = w.books(host)[0];
+    let waiting = w.books(host)[1];
+    let done = w.books(host)[2];
     w.pass(s(2));
     assert_eq!(w.books(host), [running]);
     let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };

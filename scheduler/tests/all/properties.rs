@@ -128,8 +128,10 @@ impl Fleet {
 
     fn join(&mut self, host: HostId, slots: u32) {
         let worker = self.worker(host);
-        (worker.connected, worker.slots) = (true, slots);
-        let (owner, held) = (self.owner(host), self.list(host));
+        worker.connected = true;
+        worker.slots = slots;
+        let owner = self.owner(host);
+        let held = self.list(host);
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
         self.send(Event::HostOffers { host, offers: Offers { frozen: host.0 % 3, ..Offers::default() } });
         self.send(Event::HostJoined { host, slots, speed, status: owner.into(), held });
@@ -183,7 +185,8 @@ impl Fleet {
             0 | 1 => self.submit(a, b),
             2 | 3 => self.join(host, u32::from(b % 4)),
             4 if connected => {
-                let (owner, held) = (self.owner(host), self.list(host));
+                let owner = self.owner(host);
+                let held = self.list(host);
                 self.send(Event::HostHeard { host, status: owner.into(), held });
             }
             5..=8 if connected => self.complete(host, b),
@@ -253,7 +256,8 @@ impl Fleet {
             }
             21 => {
                 let Some(attempt) = self.any_attempt(b) else { return };
-                let (outcome, ran) = (outcome(a / HOSTS), Span(u64::MAX));
+                let outcome = outcome(a / HOSTS);
+                let ran = Span(u64::MAX);
                 self.send(Event::AttemptEnded { host, attempt, outcome, ran });
             }
             22 => {

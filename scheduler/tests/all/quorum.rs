@@ -144,7 +144,8 @@ impl Court {
     }
 
     fn host(&mut self, id: u32, party: u32, valid: u32) {
-        let (host, party) = (HostId(id), HostId(party));
+        let host = HostId(id);
+        let party = HostId(party);
         self.parties.insert(host, party);
         self.valid.insert(host, valid);
         self.send(Event::HostStanding { host, party, valid });
@@ -152,7 +153,9 @@ impl Court {
     }
 
     fn joins(&mut self, id: u32) {
-        let (host, speed, status) = (HostId(id), Speed::REFERENCE, OwnerState::Away.into());
+        let host = HostId(id);
+        let speed = Speed::REFERENCE;
+        let status = OwnerState::Away.into();
         self.live.retain(|_, at| *at != host);
         self.send(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
     }
@@ -170,7 +173,9 @@ impl Court {
     fn delivers(&mut self, host: u32, says: Says) -> Option<AttemptId> {
         let attempt = self.on(host)?;
         self.said.insert(attempt, (HostId(host), says));
-        let (host, outcome, ran) = (HostId(host), Outcome::Succeeded, s(60));
+        let host = HostId(host);
+        let outcome = Outcome::Succeeded;
+        let ran = s(60);
         self.send(Event::AttemptEnded { host, attempt, outcome, ran });
         Some(attempt)
     }
@@ -298,7 +303,9 @@ fn results_from_before_a_restart_are_compared_anew() {
     let quorum = Quorum { size: 2, adaptive: true, compare: Compare::Bytes };
     let rules = Rules { quorum, ..Rules::default() };
     let tried = |task, attempts| {
-        let (live, lost, outlived) = (Vec::new(), Vec::new(), Vec::new());
+        let live = Vec::new();
+        let lost = Vec::new();
+        let outlived = Vec::new();
         Tried { task, attempts, failures: 0, losses: 0, live, lost, ended: Vec::new(), outlived }
     };
     let progress = Progress {
@@ -325,7 +332,9 @@ fn results_from_before_a_restart_are_compared_anew() {
     // What was believed alone before the restart is doubted as well.
     effects.clear();
     for (id, agrees) in [(2, Vec::new()), (3, vec![2])] {
-        let (host, status, speed) = (HostId(id), OwnerState::Away.into(), Speed::REFERENCE);
+        let host = HostId(id);
+        let status = OwnerState::Away.into();
+        let speed = Speed::REFERENCE;
         scheduler.step(Time(3), Event::HostJoined { host, slots: 4, speed, status, held: Vec::new() }, &mut effects);
         let live = scheduler.task_attempts(TaskId::new(JOB, 3));
         let attempt = live.iter().find(|live| live.host == host).expect("a replica").attempt;
@@ -367,7 +376,8 @@ impl Court {
             }
             Act::Fail(host) => {
                 if let Some(attempt) = self.on(host) {
-                    let (outcome, ran) = (Outcome::Exited(1), Span::ZERO);
+                    let outcome = Outcome::Exited(1);
+                    let ran = Span::ZERO;
                     self.send(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
                 }
             }

@@ -46,7 +46,8 @@ fn near(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
 #[test]
 fn every_known_sequence_has_its_known_cost() {
     for case in list(&vectors(), "sequences") {
-        let (law, zeta) = (law(case["dist"].as_str().expect("a law")), number(&case["zeta"]));
+        let law = law(case["dist"].as_str().expect("a law"));
+        let zeta = number(&case["zeta"]);
         let grid = Grid::of(&law, number(&case["n"]) as usize);
         let found = optimal(&grid, zeta);
         near(found.cost, number(&case["E"]), case);
@@ -127,7 +128,8 @@ fn gaps_have_their_known_gain() {
 
 #[test]
 fn a_gap_goes_to_who_makes_the_most_of_it() {
-    let (short, long) = (law("uniform [0,10]"), law("uniform [5,10]"));
+    let short = law("uniform [0,10]");
+    let long = law("uniform [5,10]");
     let one = |law, processors| Candidate { law, failed: 0.0, processors };
     let gap = Gap { length: 4.0, processors: 10.0 };
     // Who cannot be done has no gain; who is wider has more; who is too wide has none; of equals the first.
@@ -143,7 +145,8 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
 /// G as the sum of which its integral is the limit.
 fn in_small_steps(gap: Gap, candidate: &Candidate<'_, Law>) -> f64 {
     let Candidate { law, failed, processors } = candidate;
-    let (most, left) = (gap.length.min(law.support().1), 1.0 - law.cdf(*failed));
+    let most = gap.length.min(law.support().1);
+    let left = 1.0 - law.cdf(*failed);
     if *processors > gap.processors || most <= *failed || left <= 0.0 {
         return 0.0;
     }
@@ -161,7 +164,8 @@ proptest! {
         who in prop::collection::vec((0.0..8.0_f64, 0.5..6.0_f64, 0.0..10.0_f64, 1_u8..12, any::<bool>()), 1..6),
     ) {
         let law = |(low, width, _, _, even): &(f64, f64, f64, u8, bool)| -> Law {
-            let (high, mean) = (low + width, low + width / 3.0);
+            let high = low + width;
+            let mean = low + width / 3.0;
             let text = if *even { format!("uniform:{low},{high}") } else { format!("truncnorm:{low},{high},{mean},1") };
             text.parse().expect("a law")
         };
@@ -385,7 +389,8 @@ const MONDAY_S: f64 = 32.0 * DAY_S;
 fn windows_end_when_they_used_to_end() {
     let windows = nights();
     let outlook = windows.outlook(MONDAY_S + 19.0 * HOUR_S, HOUR_S);
-    let (until_five, until_nine) = (outlook.open(10.0 * HOUR_S), outlook.open(14.0 * HOUR_S));
+    let until_five = outlook.open(10.0 * HOUR_S);
+    let until_nine = outlook.open(14.0 * HOUR_S);
     assert!(until_five > 0.6 && until_nine < 0.6 * until_five, "{until_five} and {until_nine}");
     assert!(windows.factor(8 + 24) > 3.0 * windows.factor(2 + 24));
     let mut last = 1.0;
@@ -402,7 +407,8 @@ fn a_window_is_filled_with_what_it_used_to_last_for() {
     let law = |hours: (f64, f64)| -> Law {
         format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S).parse().expect("a law")
     };
-    let (short, long) = (law((1.0, 2.0)), law((8.0, 10.0)));
+    let short = law((1.0, 2.0));
+    let long = law((8.0, 10.0));
     let candidates = [&short, &long].map(|law| Candidate { law, failed: 0.0, processors: 1.0 });
     let chosen = |hour: f64, age: f64| {
         let outlook = windows.outlook(MONDAY_S + DAY_S + hour * HOUR_S, age * HOUR_S);

@@ -52,7 +52,8 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
     for _ in 0..4 {
         order.extend(done(&mut world, host));
     }
-    let (first, second) = (first.0, second.0);
+    let first = first.0;
+    let second = second.0;
     assert_eq!(order, [(second, 2), (first, 3), (first, 1), (first, 2), (second, 1)]);
 }
 
@@ -157,7 +158,8 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
     for _ in 0..5 {
         order.extend(done(&mut world, host));
     }
-    let (a, b) = (first.0, second.0);
+    let a = first.0;
+    let b = second.0;
     assert_eq!(order, [(a, 1), (b, 1), (a, 2), (b, 2), (a, 3), (b, 3)]);
 }
 

@@ -31,7 +31,8 @@ fn a_waiting_job_should_start_when_what_runs_is_done() {
     let host = taught(&mut w);
     let first = w.job(1).submit();
     w.moves(host, Phase::Running);
-    let (second, third) = (w.job(1).estimate(s(100)).submit(), w.job(1).estimate(s(100)).submit());
+    let second = w.job(1).estimate(s(100)).submit();
+    let third = w.job(1).estimate(s(100)).submit();
     assert_eq!(start_s(&w, first), None, "it has started");
     let [start, low, high] = start_s(&w, second).expect("it waits");
     assert!(low <= start && start <= high && (60.0..140.0).contains(&start), "{low} {start} {high}");

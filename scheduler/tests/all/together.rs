@@ -18,7 +18,8 @@ use super::world::{s, starts};
 
 /// A job of so much work, whose ranks help each other up to so many.
 fn known(least: u32, most: u32, work: u64, parallelism: f64) -> Ranks {
-    let (work, parallelism) = (Some(s(work)), Some(parallelism));
+    let work = Some(s(work));
+    let parallelism = Some(parallelism);
     Ranks { work, parallelism, sigma: Some(0.0), ..Ranks::new(least, Some(most)) }
 }
 
@@ -240,7 +241,8 @@ fn a_job_for_more_hosts_than_there_are_holds_up_nobody_and_says_so() {
 #[test]
 fn two_jobs_that_cannot_both_have_their_hosts_have_them_one_after_the_other() {
     let mut o = Office::of(4);
-    let (first, second) = (o.submit(exactly(3), "AVG"), o.submit(exactly(3), "AVG"));
+    let first = o.submit(exactly(3), "AVG");
+    let second = o.submit(exactly(3), "AVG");
     assert_eq!((o.places(first).len(), o.places(second).len()), (3, 0));
     o.all_ready(first);
     o.all_succeed(first);
@@ -250,7 +252,8 @@ fn two_jobs_that_cannot_both_have_their_hosts_have_them_one_after_the_other() {
 #[test]
 fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() {
     let mut o = Office::of(4);
-    let (first, second) = (o.submit(exactly(2), "AVG"), o.submit(exactly(2), "AVG"));
+    let first = o.submit(exactly(2), "AVG");
+    let second = o.submit(exactly(2), "AVG");
     o.all_ready(first);
     o.all_ready(second);
     let gone = [o.places(first)[&0].0, o.places(second)[&0].0];
@@ -463,7 +466,8 @@ proptest! {
             o.beats_but(&[]);
         }
         for job in (1..=o.jobs).map(JobId) {
-            let (state, why) = (o.scheduler.job_state(job), o.scheduler.explain(job));
+            let state = o.scheduler.job_state(job);
+            let why = o.scheduler.explain(job);
             prop_assert!(o.settled.contains_key(&job), "job {} is {:?}: {:?}", job, state, why);
         }
         let idle = o.bag(20, |_| ());

@@ -75,7 +75,9 @@ impl World {
     // Jobs.
 
     pub(crate) fn job(&mut self, tasks: u32) -> JobDraft<'_> {
-        let (tasks, rules, terms) = (IdSet::from_range(1, tasks), Rules::default(), Terms::default());
+        let tasks = IdSet::from_range(1, tasks);
+        let rules = Rules::default();
+        let terms = Terms::default();
         JobDraft { world: self, tasks, rules, terms, disclosed: false }
     }
 
@@ -276,7 +278,8 @@ impl JobDraft<'_> {
     /// Submits it, and says what follows.
     pub(crate) fn asks(self) -> (JobId, Vec<Effect>) {
         self.world.jobs += 1;
-        let (job, bag) = (JobId(self.world.jobs), self.bag());
+        let job = JobId(self.world.jobs);
+        let bag = self.bag();
         (job, self.world.send(Event::JobSubmitted { job, bag: Box::new(bag) }))
     }
 }
@@ -325,7 +328,10 @@ impl HostDraft<'_> {
 
     pub(crate) fn joins_with(self) -> (HostId, Vec<Effect>) {
         let speed = Speed::new(self.speed).expect("a positive speed");
-        let (host, slots, owner, held) = (self.id, self.slots, self.owner, self.held);
+        let host = self.id;
+        let slots = self.slots;
+        let owner = self.owner;
+        let held = self.held;
         (host, self.world.send(Event::HostJoined { host, slots, speed, status: owner.into(), held }))
     }
 }

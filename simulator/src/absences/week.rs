@@ -49,7 +49,8 @@ impl Owners {
         // By their hours owners come at about the same time, and never move that.
         let shift_s = stream.between(-1.0, 1.0) * HOUR_S;
         for day in 0..PAST + FUTURE {
-            let (midnight_s, weekend) = (f64::from(FIRST_MONDAY + day) * DAY_S, day % 7 >= 5);
+            let midnight_s = f64::from(FIRST_MONDAY + day) * DAY_S;
+            let weekend = day % 7 >= 5;
             match (self, host % 4) {
                 (Owners::Hours, _) if !weekend => {
                     present.push((midnight_s + 8.0 * HOUR_S + shift_s, midnight_s + 18.0 * HOUR_S + shift_s));
@@ -125,7 +126,8 @@ impl Course {
     /// For how long the owner's hours lend the host from now on.
     pub(super) fn loan(&self, now: Time) -> Option<Loan> {
         let at = self.away.iter().position(|(from, to)| time(*from) <= now && now < time(*to))?;
-        let (left, next) = (time(self.away[at].1).since(now), self.away.get(at + 1));
+        let left = time(self.away[at].1).since(now);
+        let next = self.away.get(at + 1);
         let again = next.map_or(left, |(from, _)| time(*from).since(now));
         let longest = self.away.iter().map(|(from, to)| to - from).fold(0.0, f64::max);
         self.announced.then(|| Loan { left, again, longest: Span::from_secs_f64(longest) })

@@ -40,7 +40,8 @@ impl<'m> Course<'m> {
             return vec![down(0.0, DAY_ENDS_S)];
         }
         let quiet = if self.owner.chance(self.model.active_share) { 1.0 } else { self.model.quiet_factor };
-        let (mut segments, mut now_s) = (Vec::new(), 0.0);
+        let mut segments = Vec::new();
+        let mut now_s = 0.0;
         let mut is_up = self.power.chance(self.model.up_at_start);
         while now_s < DAY_ENDS_S {
             let end_s = if is_up { self.failure_s(now_s) } else { self.return_s(now_s) };
@@ -49,7 +50,8 @@ impl<'m> Course<'m> {
             } else {
                 segments.push(down(now_s, end_s));
             }
-            (now_s, is_up) = (end_s, !is_up);
+            now_s = end_s;
+            is_up = !is_up;
         }
         segments
     }
@@ -74,7 +76,8 @@ impl<'m> Course<'m> {
 
     /// Spells and suspensions in turns, from `now_s` to `end_s`.
     fn interval(&mut self, mut now_s: f64, end_s: f64, quiet: f64, segments: &mut Vec<Segment>) {
-        let (model, mut suspended) = (self.model, self.owner.chance(self.model.suspended_at_return));
+        let model = self.model;
+        let mut suspended = self.owner.chance(self.model.suspended_at_return);
         while now_s < end_s {
             let next_s = if suspended {
                 let length_s = self.owner.lognormal(model.suspension.0, model.suspension.1);
@@ -85,7 +88,8 @@ impl<'m> Course<'m> {
             };
             let cpu = if suspended { 0.0 } else { self.cpu(quiet > 1.0) };
             segments.push(up(now_s, next_s.min(end_s), cpu));
-            (now_s, suspended) = (next_s, !suspended);
+            now_s = next_s;
+            suspended = !suspended;
         }
     }
 
@@ -105,7 +109,8 @@ fn business(peak: f64) -> f64 {
 /// When something ends that would take `length_s` from `now_s` on if its rate did not follow the time of day; at the
 /// earliest after `least_s`, at the latest with the day.
 fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64)) -> f64 {
-    let (mut at_s, mut left_s) = (now_s, length_s.max(least_s));
+    let mut at_s = now_s;
+    let mut left_s = length_s.max(least_s);
     while at_s < DAY_ENDS_S {
         let hour = FIRST_HOUR + (at_s + STEP_S / 2.0) / 3_600.0;
         let wave = (std::f64::consts::TAU * (hour - peak) / 24.0).cos();
@@ -113,7 +118,8 @@ fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64))
         if left_s <= STEP_S * rate {
             return (at_s + left_s / rate).max(now_s + least_s).min(DAY_ENDS_S);
         }
-        (at_s, left_s) = (at_s + STEP_S, left_s - STEP_S * rate);
+        at_s = at_s + STEP_S;
+        left_s = left_s - STEP_S * rate;
     }
     DAY_ENDS_S
 }

@@ -89,7 +89,8 @@ impl World<'_> {
         self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.job.cmp(&b.job)));
         for at in 0..self.reserved.len() {
             let Reservation { start, job } = self.reserved[at];
-            let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+            let limit = self.limit(job);
+            let processors = self.jobs[job].processors;
             self.calendar.give_back(start, start + limit, processors);
             let earlier = self.calendar.earliest(self.now, processors, limit).unwrap_or(start);
             self.calendar.take(earlier, earlier + limit, processors);
@@ -98,7 +99,8 @@ impl World<'_> {
     }
 
     fn reserve(&mut self, job: usize) {
-        let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+        let limit = self.limit(job);
+        let processors = self.jobs[job].processors;
         if let Some(start) = self.calendar.earliest(self.now, processors, limit) {
             self.calendar.take(start, start + limit, processors);
             self.reserved.push(Reservation { start, job });
@@ -112,7 +114,9 @@ impl World<'_> {
             std::mem::take(&mut self.reserved).into_iter().partition(|reserved| reserved.start <= now);
         self.reserved = later;
         for Reservation { job, .. } in due {
-            let (limit, processors, run) = (self.limit(job), self.jobs[job].processors, self.jobs[job].run);
+            let limit = self.limit(job);
+            let processors = self.jobs[job].processors;
+            let run = self.jobs[job].run;
             let stay = Stay { job, from: now, to: now + run.min(limit), processors, done: run <= limit };
             self.running.push((stay, now + limit));
         }

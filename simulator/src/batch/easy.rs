@@ -71,7 +71,8 @@ impl World<'_> {
     /// Starts who may start now.
     fn start(&mut self) {
         let fits = |free: u32, job: usize| self.jobs[job].processors <= free;
-        let (mut free, mut ahead) = (self.free, 0);
+        let mut free = self.free;
+        let mut ahead = 0;
         while self.queue.get(ahead).is_some_and(|job| fits(free, *job)) {
             free -= self.jobs[self.queue[ahead]].processors;
             ahead += 1;
@@ -101,7 +102,8 @@ impl World<'_> {
         let mut ends: Vec<(f64, u32)> =
             self.running.iter().map(|running| (running.until, running.stay.processors)).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let (wanted, mut free) = (self.jobs[head].processors, self.free);
+        let wanted = self.jobs[head].processors;
+        let mut free = self.free;
         let mut ends = ends.into_iter().peekable();
         while let Some((until, processors)) = ends.next() {
             free += processors;

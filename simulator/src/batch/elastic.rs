@@ -207,11 +207,14 @@ impl<'a> Elastic<'a> {
     fn known_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
         let mut ends: Vec<&Kept> = self.running.iter().collect();
         ends.sort_by(|a, b| a.to_s.total_cmp(&b.to_s).then(a.job.cmp(&b.job)));
-        let (mut ends, mut free, mut at_s) = (ends.into_iter(), self.free, self.now_s);
+        let mut ends = ends.into_iter();
+        let mut free = self.free;
+        let mut at_s = self.now_s;
         let mut one = |hosts: u32| {
             while free < hosts {
                 let kept = ends.next()?;
-                (free, at_s) = (free + kept.hosts, kept.to_s);
+                free = free + kept.hosts;
+                at_s = kept.to_s;
             }
             Some(at_s - self.now_s)
         };
@@ -234,7 +237,8 @@ impl<'a> Elastic<'a> {
         let kept = Kept { job, from_s: self.now_s, to_s, hosts, offered };
         self.free -= hosts;
         self.running.push(kept);
-        (self.held, self.pending) = (None, Pending::default());
+        self.held = None;
+        self.pending = Pending::default();
         Some(kept)
     }
 }

@@ -79,7 +79,8 @@ struct One {
 
 impl One {
     fn of(record: &Record, processors: u32) -> Option<Self> {
-        let (wait_s, run_s) = (record.wait_s?, record.run_s.filter(|run_s| *run_s > 0.0)?);
+        let wait_s = record.wait_s?;
+        let run_s = record.run_s.filter(|run_s| *run_s > 0.0)?;
         let hosts = record.processors.or(record.requested).filter(|hosts| (1..=processors).contains(hosts))?;
         let start_s = record.submit_s + wait_s;
         let limit_s = record.requested_s.filter(|limit_s| *limit_s > 0.0).unwrap_or(f64::INFINITY);
@@ -127,7 +128,9 @@ struct Kept {
 
 impl Kept {
     fn new(name: &'static str) -> Self {
-        let (raw_s, pairs, widths_s) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let raw_s = BTreeMap::new();
+        let pairs = Vec::new();
+        let widths_s = Vec::new();
         Kept { name, margin: Margin::default(), raw_s, pairs, held: 0, widths_s }
     }
 
@@ -135,7 +138,8 @@ impl Kept {
         self.raw_s.insert(job, raw_s);
         let Some(came_s) = came_s else { return };
         let edge = |part: f64| self.margin.quantile_s(raw_s, part);
-        let (low_s, high_s) = (edge((1.0 - HELD) / 2.0), edge((1.0 + HELD) / 2.0));
+        let low_s = edge((1.0 - HELD) / 2.0);
+        let high_s = edge((1.0 + HELD) / 2.0);
         // A log has whole seconds.
         self.held += usize::from((low_s.floor()..=high_s.ceil()).contains(&came_s));
         self.widths_s.push(high_s - low_s);
@@ -174,8 +178,11 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     fn new(jobs: &'a [One], processors: u32) -> Self {
-        let (lives, last) = (Lives::default(), VecDeque::new());
-        let (pooled, queue, running) = (lives.pooled(), VecDeque::new(), Vec::new());
+        let lives = Lives::default();
+        let last = VecDeque::new();
+        let pooled = lives.pooled();
+        let queue = VecDeque::new();
+        let running = Vec::new();
         let users = BTreeMap::new();
         Known { jobs, processors, lives, pooled, pooled_at: 0, users, queue, running, last, sum_s: 0.0, count: 0.0 }
     }
@@ -192,7 +199,8 @@ impl<'a> Known<'a> {
                 self.last.pop_front();
             }
             self.last.push_back(came_s);
-            (self.sum_s, self.count) = (self.sum_s + came_s, self.count + 1.0);
+            self.sum_s = self.sum_s + came_s;
+            self.count = self.count + 1.0;
             self.running.push(job);
         }
         let (ended, running): (Vec<usize>, Vec<usize>) =
@@ -204,7 +212,8 @@ impl<'a> Known<'a> {
             self.users.remove(&user);
         }
         if self.lives.observed() >= self.pooled_at + FRESH {
-            (self.pooled, self.pooled_at) = (self.lives.pooled(), self.lives.observed());
+            self.pooled = self.lives.pooled();
+            self.pooled_at = self.lives.observed();
             self.users.clear();
         }
     }

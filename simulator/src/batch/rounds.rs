@@ -120,7 +120,8 @@ impl World<'_> {
         self.largest_first(&mut all);
         let mut calendar = Calendar::new(self.now, self.processors);
         for job in all {
-            let (limit, processors) = (self.limit(job), self.jobs[job].processors);
+            let limit = self.limit(job);
+            let processors = self.jobs[job].processors;
             if let Some(start) = calendar.earliest(self.now, processors, limit) {
                 calendar.take(start, start + limit, processors);
                 self.planned.push(Planned { start, job });
@@ -222,7 +223,8 @@ impl World<'_> {
         let known: Vec<(usize, &Tabulated)> = who.iter().filter_map(known).collect();
         let mut candidates: Vec<Candidate<'_, Tabulated>> = Vec::with_capacity(known.len());
         for (job, law) in &known {
-            let (failed, processors) = (self.past[*job].failed, f64::from(self.jobs[*job].processors));
+            let failed = self.past[*job].failed;
+            let processors = f64::from(self.jobs[*job].processors);
             candidates.push(Candidate { law, failed, processors });
         }
         let gap = Gap { length, processors: f64::from(free) };
@@ -280,7 +282,8 @@ mod tests {
     #[test]
     fn a_gap_ends_just_where_the_next_request_begins() {
         // 0.3 and what is left up to 0.9 are more than 0.9, as numbers are rounded.
-        let (early, next) = (0.3, 0.9);
+        let early = 0.3;
+        let next = 0.9;
         assert!(early + (next - early) > next);
         let jobs = [job(10, early, &[next]), job(10, next, &[next - 0.1, 9.0])];
         let outcome = rounds(&jobs, 10, Backfill::Speculative);

@@ -18,7 +18,8 @@ impl Tabulated {
     pub fn new(law: Law) -> Self {
         let (low, high) = law.support();
         let at = |step: u32| low + (high - low) * f64::from(step) / f64::from(STEPS);
-        let (mut entries, mut time) = (Vec::with_capacity(STEPS as usize + 1), 0.0);
+        let mut entries = Vec::with_capacity(STEPS as usize + 1);
+        let mut time = 0.0;
         for step in 0..=STEPS {
             let upto = law.cdf(at(step));
             if let Some((before, _)) = entries.last() {

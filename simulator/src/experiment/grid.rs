@@ -20,7 +20,8 @@ pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
 pub const KONDO_JOBS: [Job; 9] = {
-    let (tasks, minutes) = ([100, 200, 400], [5.0, 15.0, 35.0]);
+    let tasks = [100, 200, 400];
+    let minutes = [5.0, 15.0, 35.0];
     let mut jobs = [Job { tasks: 0, work_s: 0.0 }; 9];
     let mut at = 0;
     while at < 9 {

@@ -18,7 +18,9 @@ pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
-        let (mut work_s, mut up_s, mut intervals) = (0.0, 0.0, 0_u32);
+        let mut work_s = 0.0;
+        let mut up_s = 0.0;
+        let mut intervals = 0_u32;
         for interval in day.intervals(host, from_s, to_s) {
             work_s += interval.work_s;
             up_s += interval.end_s - interval.start_s;
@@ -98,7 +100,8 @@ fn practise(
             let failed = |why| GridError::Run { policy: who.policy.clone(), why };
             let outcome = simulator.run(world, &run).map_err(failed)?;
             if let Some(learned) = outcome.learned {
-                (known.prices, known.errors) = (learned.prices, learned.errors);
+                known.prices = learned.prices;
+                known.errors = learned.errors;
             }
         }
     }

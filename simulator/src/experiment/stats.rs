@@ -17,7 +17,8 @@ pub struct Interval {
 
 /// The geometric mean; none of nothing, or where a value is not positive.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut sum, mut number) = (0.0, 0_u32);
+    let mut sum = 0.0;
+    let mut number = 0_u32;
     for value in values {
         if value.is_nan() || value <= 0.0 {
             return None;

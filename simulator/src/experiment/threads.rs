@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// What `work` makes of each item. Which thread does what depends on time; the results do not.
 pub(crate) fn in_parallel<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, items.len().max(1)) {
             scope.spawn(|| {

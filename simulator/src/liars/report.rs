@@ -125,7 +125,8 @@ fn csv(rows: &[Row]) -> String {
         "liars,quorum,adaptive,finished,wrong,failed,caught,attempts,escape_rate,extra_work,makespan_s\n".to_owned();
     for Row { crowd, scheme, outcomes } in rows {
         let Outcomes { finished, wrong, failed, attempts, caught, makespan_s } = *outcomes;
-        let (escape, extra) = (outcomes.escape_rate(), outcomes.extra_work());
+        let escape = outcomes.escape_rate();
+        let extra = outcomes.extra_work();
         let _ = writeln!(
             text,
             "\"{crowd}\",{},{},{finished},{wrong},{failed},{caught},{attempts},{escape},{extra},{makespan_s}",

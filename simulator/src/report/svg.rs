@@ -77,7 +77,8 @@ fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
 fn draw_cloud(out: &mut String, points: &[(f64, f64)], lines: &[(String, Vec<(f64, f64)>)], vertical: &Scale) {
     let horizontal = across(lines);
     for (x, y) in points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()) {
-        let (x, y) = (horizontal.at(*x), vertical.at(*y));
+        let x = horizontal.at(*x);
+        let y = vertical.at(*y);
         let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.2\" fill=\"#999999\"/>");
     }
     draw_lines(out, lines, vertical);
@@ -184,7 +185,8 @@ impl Scale {
             let high = if most > 1.0 { most * 1.1 } else { 2.0 };
             return Scale { low: least.clamp(0.5, 1.0), high, step: 1.0, log, places };
         }
-        let (low, high) = (least.min(0.0), if most > 0.0 { most } else { 1.0 });
+        let low = least.min(0.0);
+        let high = if most > 0.0 { most } else { 1.0 };
         let low = if low.is_finite() { low } else { 0.0 };
         let step = step(high - low);
         Scale { low: (low / step).floor() * step, high: (high / step).ceil() * step, step, log, places }

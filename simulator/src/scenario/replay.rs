@@ -94,7 +94,8 @@ fn kills(Kill { est, elapsed }: Kill) -> Value {
 fn calendar_answer(calendar: &Calendar) -> Value {
     let policy = calendar.policy.clone().unwrap_or_else(|| "CALENDAR".to_owned());
     let bag = |at: Time, deadline: Span, tasks: Vec<Task>| {
-        let (estimator, policy) = (Estimator::default(), policy.clone());
+        let estimator = Estimator::default();
+        let policy = policy.clone();
         Asked { at, estimator, policy, deadline: Some(deadline), tasks }
     };
     let clock = Clock::of(calendar, &policy);
@@ -103,7 +104,8 @@ fn calendar_answer(calendar: &Calendar) -> Value {
     running.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut asked = Vec::new();
     for (start_s, estimate_s) in running {
-        let (start, said) = (clock.time(start_s), clock.as_said(estimate_s));
+        let start = clock.time(start_s);
+        let said = clock.as_said(estimate_s);
         let takes = said.takes.max(now.since(start));
         asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
     }
@@ -134,7 +136,8 @@ fn bags_answer(bags: &Bags) -> Value {
         Hosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
         Hosts::Speeds(speeds) => speeds.iter().map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE)).collect(),
     };
-    let (clock, policy) = (Clock::USUAL, bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned()));
+    let clock = Clock::USUAL;
+    let policy = bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
     let one = |bag: &super::form::OneBag| Asked {
         at: clock.time(bag.at),
         estimator: Estimator { user: bag.user.clone(), program: String::new() },
@@ -155,7 +158,8 @@ fn bags_answer(bags: &Bags) -> Value {
 fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
     let fates = &told.fates[from..];
     let count = |of: fn(&crate::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
-    let (accepted, kept) = (count(|fate| fate.accepted), count(|fate| fate.accepted && fate.kept));
+    let accepted = count(|fate| fate.accepted);
+    let kept = count(|fate| fate.accepted && fate.kept);
     let ratio = |of: usize, all: usize| if all == 0 { 0.0 } else { of as f64 / all as f64 };
     let deadline = |asked: &Asked| asked.deadline.filter(|span| *span != LATER).map(|span| asked.at + span);
     let each = fates.iter().zip(asked).zip(from..).map(|((fate, asked), bag)| {
@@ -188,7 +192,8 @@ fn trace(moments: &[Moment], clock: Clock) -> Vec<Value> {
 }
 
 fn told(moment: &Moment, clock: Clock) -> Value {
-    let (at, bag) = (clock.secs(moment.at), moment.bag);
+    let at = clock.secs(moment.at);
+    let bag = moment.bag;
     match &moment.what {
         What::Accepted(offer) => json!([at, "accept", bag, offer.map(|offer| clock.secs(offer.finish))]),
         What::Refused(Refused::TooLate { earliest, fits }) => {

@@ -125,7 +125,8 @@ impl Audience for Notes {
     }
 
     fn finished(&mut self, at: Time, which: Which, fate: &Fate) {
-        let (requested, executed) = (fate.requested.unwrap_or(at), fate.executed.unwrap_or(at));
+        let requested = fate.requested.unwrap_or(at);
+        let executed = fate.executed.unwrap_or(at);
         self.finished.insert(which, (requested, executed));
     }
 
@@ -145,7 +146,8 @@ impl Notes {
             json!([user, set, task, times.0.secs(), times.1.secs(), vresp(*times)])
         });
         let mut usage = Vec::new();
-        let (mut used, mut needed) = (Span::ZERO, Span::ZERO);
+        let mut used = Span::ZERO;
+        let mut needed = Span::ZERO;
         for (user, sets) in script.sets.iter().enumerate() {
             for (set, tasks) in sets.iter().enumerate() {
                 for task in 0..tasks.len() {

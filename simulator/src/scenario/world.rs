@@ -154,7 +154,8 @@ impl OnGrid {
             cuts.retain(|cut| *cut <= self.until);
             cuts.sort_by(f64::total_cmp);
             let segments = cuts.windows(2).map(|ends| {
-                let (start_s, end_s) = (ends[0], ends[1]);
+                let start_s = ends[0];
+                let end_s = ends[1];
                 let cpu = if at(&self.owners, host, start_s) { 0.0 } else { 1.0 };
                 Segment { start_s, end_s, up: !at(&self.down, host, start_s), cpu }
             });
@@ -177,7 +178,8 @@ impl OnGrid {
 
     /// What becomes of it.
     pub(super) fn answer(&self) -> Value {
-        let (first, asks) = (&self.jobs[0], self.asks());
+        let first = &self.jobs[0];
+        let asks = self.asks();
         let Job { tasks, work_s, policy, checkpoint, disclosed, ranks, .. } = first.job();
         let run = Run {
             slots: self.slots,
@@ -235,7 +237,10 @@ impl OneJob {
             sigma: self.sigma,
             ..Ranks::new(least, Some(most))
         });
-        let (tasks, work_s, policy, checkpoint) = (self.tasks, self.work, self.policy.as_str(), self.checkpoint);
+        let tasks = self.tasks;
+        let work_s = self.work;
+        let policy = self.policy.as_str();
+        let checkpoint = self.checkpoint;
         Job { tasks, work_s, policy, checkpoint, disclosed: self.disclosed, ranks, user: &self.user }
     }
 }

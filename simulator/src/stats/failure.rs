@@ -22,7 +22,8 @@ impl Count {
         let step_s = STEP_S.max((to_s - from_s) / MOST_STARTS);
         for host in &trace.hosts {
             let cpu_s = task_s * REFERENCE_MHZ / host.clock_mhz;
-            let (mut segments, mut at_s) = (&host.segments[..], from_s + step_s / 2.0);
+            let mut segments = &host.segments[..];
+            let mut at_s = from_s + step_s / 2.0;
             while at_s < to_s {
                 let past = segments.iter().take_while(|segment| segment.end_s <= at_s).count();
                 segments = &segments[past..];

@@ -29,7 +29,8 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
     lengths_s.sort_by(f64::total_cmp);
     let count = lengths_s.len();
     let shown = ((count as f64 * SHOWN) as usize).min(count.saturating_sub(1));
-    let (most_s, step) = (lengths_s.get(shown).copied().unwrap_or(0.0), shown.div_ceil(POINTS).max(1));
+    let most_s = lengths_s.get(shown).copied().unwrap_or(0.0);
+    let step = shown.div_ceil(POINTS).max(1);
     let (unit_s, unit) = if most_s > 2.0 * 86_400.0 { (86_400.0, "days") } else { (3_600.0, "hours") };
     let seen = (0..=shown).step_by(step).filter(|at| *at < count);
     let seen = seen.map(|at| (lengths_s[at] / unit_s, 1.0 - at as f64 / count as f64)).collect();

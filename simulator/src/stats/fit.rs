@@ -34,9 +34,11 @@ impl Weibull {
         if logs.iter().all(|log| *log >= 0.0) {
             return None;
         }
-        let (mut low, mut high) = (1e-6, 1.0);
+        let mut low = 1e-6;
+        let mut high = 1.0;
         while slope(&logs, high) > 0.0 && high < 1e9 {
-            (low, high) = (high, high * 2.0);
+            low = high;
+            high = high * 2.0;
         }
         for _ in 0..100 {
             let middle = low + (high - low) / 2.0;
@@ -81,7 +83,8 @@ fn above(z: f64) -> f64 {
         let tail = (1..60).rev().fold(z.abs(), |sum, k| z.abs() + f64::from(k) / sum);
         return if z > 0.0 { density / tail } else { 1.0 - density / tail };
     }
-    let (mut term, mut sum) = (z, z);
+    let mut term = z;
+    let mut sum = z;
     for k in 1..80 {
         term *= z * z / f64::from(2 * k + 1);
         sum += term;

@@ -80,7 +80,8 @@ fn told(hour: u8, sums: &Sums, powers: &[f64]) -> Hour {
 fn parts_s(segment: &Segment, first_s: f64) -> [f64; 24] {
     let days = (segment.length_s() / DAY_S).floor();
     let mut parts = [days * HOUR_S; 24];
-    let (mut at_s, end_s) = (first_s + segment.start_s + days * DAY_S, first_s + segment.end_s);
+    let mut at_s = first_s + segment.start_s + days * DAY_S;
+    let end_s = first_s + segment.end_s;
     while at_s < end_s {
         let next_s = (((at_s / HOUR_S).floor() + 1.0) * HOUR_S).min(end_s);
         parts[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24] += next_s - at_s;

@@ -8,7 +8,8 @@ pub(super) fn stretches(segments: &[Segment], up: bool, (from_s, to_s): (f64, f6
     let mut found: Vec<(f64, f64)> = Vec::new();
     let mut unbroken = false;
     for segment in segments {
-        let (start_s, end_s) = (segment.start_s.max(from_s), segment.end_s.min(to_s));
+        let start_s = segment.start_s.max(from_s);
+        let end_s = segment.end_s.min(to_s);
         let inside = start_s < end_s || start_s <= end_s && segment.length_s() <= 0.0;
         let alike = segment.up == up;
         match found.last_mut() {

@@ -7,13 +7,16 @@ use crate::trace::{Segment, Trace};
 pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -> Vec<f64> {
     let steps = ((to_s - from_s) / step_s).floor().max(0.0) as usize;
     // What a step has of its own, and by how much the rate changes where whole steps of a segment begin and end.
-    let (mut power, mut change) = (vec![0.0; steps], vec![0.0; steps + 1]);
+    let mut power = vec![0.0; steps];
+    let mut change = vec![0.0; steps + 1];
     for host in &trace.hosts {
         for segment in host.segments.iter().filter(|segment| segment.ready()) {
             let rate = host.clock_mhz * segment.cpu;
             let place = |at_s: f64| ((at_s - from_s) / step_s).clamp(0.0, steps as f64);
-            let (start, end) = (place(segment.start_s), place(segment.end_s));
-            let (first, last) = (start.floor() as usize, end.floor() as usize);
+            let start = place(segment.start_s);
+            let end = place(segment.end_s);
+            let first = start.floor() as usize;
+            let last = end.floor() as usize;
             change[first] += rate;
             change[last] -= rate;
             // The part of its first step before it starts, and of its last until it ends.

@@ -19,7 +19,8 @@ impl Trace {
     pub fn read_avt(file: &Path) -> Result<Self, TraceError> {
         let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
         let flawed = |line, flaw| TraceError::Flawed { file: file.to_owned(), line, flaw };
-        let (mut hosts, mut lines) = (Vec::new(), BTreeMap::new());
+        let mut hosts = Vec::new();
+        let mut lines = BTreeMap::new();
         for (n, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
@@ -65,7 +66,8 @@ fn intervals(host: &TracedHost) -> Vec<(f64, f64)> {
     let mut intervals: Vec<(f64, f64)> = Vec::new();
     let mut before = None;
     for segment in &host.segments {
-        let (start_s, end_s) = (segment.start_s.round(), segment.end_s.round());
+        let start_s = segment.start_s.round();
+        let end_s = segment.end_s.round();
         match intervals.last_mut() {
             _ if !segment.up => {}
             Some(last) if before == Some(segment.start_s) => last.1 = end_s,
@@ -87,7 +89,8 @@ fn host(line: &str) -> Result<Draft, Flaw> {
         return Err(Flaw::Intervals { announced, numbers: times.len() });
     }
     for pair in times.chunks_exact(2) {
-        let (start, end) = (Moment::parse("up", pair[0])?, Moment::parse("down", pair[1])?);
+        let start = Moment::parse("up", pair[0])?;
+        let end = Moment::parse("down", pair[1])?;
         host.push(Stretch { start, end, up: true, cpu: 1.0, note: Note::default() })?;
     }
     Ok(host)

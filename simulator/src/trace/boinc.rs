@@ -105,7 +105,8 @@ impl Log {
         if let (Some(start), false) = (self.since, self.state == State::Unknown) {
             self.stretch(start, at)?;
         }
-        (self.state, self.since) = (next, Some(at));
+        self.state = next;
+        self.since = Some(at);
         Ok(())
     }
 
@@ -114,7 +115,8 @@ impl Log {
         if start.order(&end).is_eq() {
             return Ok(());
         }
-        let (up, cpu) = (self.state != State::Off, if self.state == State::Computing { 1.0 } else { 0.0 });
+        let up = self.state != State::Off;
+        let cpu = if self.state == State::Computing { 1.0 } else { 0.0 };
         let reason = (self.state == State::Suspended).then(|| Arc::from(SUSPENDED));
         match self.draft.stretches.last_mut() {
             Some(last) if (last.up, last.cpu == cpu) == (up, true) && last.end.order(&start).is_eq() => {

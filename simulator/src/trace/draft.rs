@@ -35,7 +35,8 @@ impl Draft {
     /// Adds a stretch that begins where the last one ends, or later. It may last for no time at all: some formats record
     /// restarts that way.
     pub(super) fn push(&mut self, stretch: Stretch) -> Result<(), Flaw> {
-        let (start_s, end_s) = (stretch.start.since(0), stretch.end.since(0));
+        let start_s = stretch.start.since(0);
+        let end_s = stretch.end.since(0);
         if stretch.end.order(&stretch.start).is_lt() {
             return Err(Flaw::Backwards { start_s, end_s });
         }
@@ -70,7 +71,8 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
     };
     let host = |draft: Draft| {
         let segment = |s: &Stretch| {
-            let (start_s, end_s) = (s.start.since(origin_s), s.end.since(origin_s));
+            let start_s = s.start.since(origin_s);
+            let end_s = s.end.since(origin_s);
             Segment { start_s, end_s, up: s.up, cpu: s.cpu }
         };
         let segments = draft.stretches.iter().map(segment).collect();

@@ -43,7 +43,9 @@ impl Moment {
     pub(super) fn parse_iso(text: &str) -> Option<Self> {
         let (date, time) = text.trim().split_once(['T', ' '])?;
         let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-        let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+        let year = parts.next()??;
+        let month = parts.next()??;
+        let day = parts.next()??;
         if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
             return None;
         }
@@ -52,7 +54,8 @@ impl Moment {
             None => (time, 0),
         };
         let mut parts = clock.splitn(3, ':');
-        let (hour, minute) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
+        let hour = parts.next()?.parse::<i64>().ok()?;
+        let minute = parts.next()?.parse::<i64>().ok()?;
         let second = Self::parse("second", parts.next().unwrap_or("0")).ok()?;
         if !(0..24).contains(&hour) || !(0..60).contains(&minute) || second.whole > 60 {
             return None;

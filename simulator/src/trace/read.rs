@@ -37,7 +37,8 @@ const SEGMENT_COLUMNS: [&str; 5] = ["host", "start_s", "end_s", "host_available"
 /// # Errors
 /// If it cannot be read, or says what cannot be: then with the line.
 pub fn read_clocks_mhz(file: &Path) -> Result<Vec<f64>, TraceError> {
-    let (dir, name) = (file.parent().unwrap_or(Path::new("")), file.file_name().unwrap_or_default());
+    let dir = file.parent().unwrap_or(Path::new(""));
+    let name = file.file_name().unwrap_or_default();
     let (hosts, _) = read_hosts(dir, &name.to_string_lossy())?;
     Ok(hosts.into_iter().map(|host| host.clock_mhz).collect())
 }
@@ -50,7 +51,8 @@ struct Place {
 
 fn read_hosts(dir: &Path, name: &str) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
     let file = Table::open(dir, name, HOST_COLUMNS)?;
-    let (mut hosts, mut places) = (Vec::new(), BTreeMap::<String, Place>::new());
+    let mut hosts = Vec::new();
+    let mut places = BTreeMap::<String, Place>::new();
     for row in file.rows() {
         let (line, [name, clock]) = row?;
         let host = host(name, clock).map_err(|flaw| file.flawed(line, flaw))?;
@@ -70,7 +72,8 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
     if name.is_empty() {
         return Err(Flaw::NoName);
     }
-    let (name, clock_mhz) = (name.to_owned(), number("clock_mhz", clock)?);
+    let name = name.to_owned();
+    let clock_mhz = number("clock_mhz", clock)?;
     if clock_mhz <= 0.0 {
         return Err(Flaw::Clock { host: name, clock_mhz });
     }
@@ -81,7 +84,8 @@ fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, field
     let [name, start, end, up, cpu] = fields;
     let place = places.get(name).ok_or_else(|| Flaw::UnknownHost(name.to_owned()))?;
     let host = &mut hosts[place.at];
-    let (start_s, end_s) = (time("start_s", start)?, time("end_s", end)?);
+    let start_s = time("start_s", start)?;
+    let end_s = time("end_s", end)?;
     if end_s <= start_s {
         return Err(Flaw::Backwards { start_s, end_s });
     }

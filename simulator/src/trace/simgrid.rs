@@ -29,7 +29,8 @@ impl Trace {
              <platform version=\"4.1\">\n  <zone id=\"deskgrid\" routing=\"Full\">\n",
         );
         for (n, host) in self.without_gaps().hosts.iter().enumerate() {
-            let (state, speed) = (format!("host{n}.state"), format!("host{n}.speed"));
+            let state = format!("host{n}.state");
+            let speed = format!("host{n}.speed");
             let _ = writeln!(
                 platform,
                 "    <host id=\"{}\" speed=\"{}Mf\" state_file=\"{state}\" speed_file=\"{speed}\"/>",
@@ -46,7 +47,8 @@ impl Trace {
 
 /// A line for each change, and one for the end of what is known.
 fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> String) -> String {
-    let (mut text, mut before) = (String::new(), String::new());
+    let mut text = String::new();
+    let mut before = String::new();
     for segment in host.segments.iter().filter(|segment| segment.length_s() > 0.0) {
         let now = value(segment);
         if now != before {

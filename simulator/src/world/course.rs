@@ -90,7 +90,9 @@ impl World {
         for (host, course) in (0..).zip(&courses) {
             let pairs = (1..).zip(course.stretches.iter().zip(&course.stretches[1..]));
             changes.extend(pairs.map(|(stretch, (before, after))| {
-                let (was_up, up, ready) = (before.up, after.up, after.ready());
+                let was_up = before.up;
+                let up = after.up;
+                let ready = after.ready();
                 Change { at: after.start, host, stretch, was_up, up, ready }
             }));
         }
@@ -125,7 +127,9 @@ impl World {
     /// start.
     pub fn intervals(&self, host: usize, from_s: f64, to_s: f64) -> impl Iterator<Item = Interval> + '_ {
         let time = |s: f64| Time(Span::from_secs_f64(s).0);
-        let (from, to, course) = (time(from_s), time(to_s), &self.courses[host]);
+        let from = time(from_s);
+        let to = time(to_s);
+        let course = &self.courses[host];
         let begins = course.stretches.iter().filter(|stretch| stretch.up && stretch.up_since == stretch.start);
         let parts = begins.map(move |first| (first.start.max(from), first.down_at.min(to)));
         parts.filter(|(start, end)| start < end).map(|(start, end)| {
@@ -155,7 +159,8 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     };
     for segment in segments {
         let time = |s: f64| Time(Span::from_secs_f64(s).0);
-        let (start, end) = (time(segment.start_s).max(until), time(segment.end_s));
+        let start = time(segment.start_s).max(until);
+        let end = time(segment.end_s);
         if end <= start {
             continue;
         }
@@ -193,7 +198,8 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
         };
         out.push(stretch);
     }
-    let (mut down_at, mut end) = (Time(u64::MAX), Time(u64::MAX));
+    let mut down_at = Time(u64::MAX);
+    let mut end = Time(u64::MAX);
     for stretch in out.iter_mut().rev() {
         stretch.end = std::mem::replace(&mut end, stretch.start);
         if !stretch.up {
@@ -237,7 +243,8 @@ impl Course {
     /// What the host and its owner did from time 0 to this time.
     pub(super) fn habit(&self, until: Time) -> Habit {
         let last = self.index(until);
-        let (now, before) = (&self.stretches[last], self.pasts[last]);
+        let now = &self.stretches[last];
+        let before = self.pasts[last];
         let up_s = if now.up { until.since(now.start).secs() } else { 0.0 };
         Habit { away_s: now.ran(until).secs(), up_s: before.up_s + up_s, ..before }
     }

@@ -52,8 +52,10 @@ impl Plans {
 
     pub(super) fn pop(&mut self) -> Option<(Time, What)> {
         let Reverse(plan) = self.heap.pop()?;
-        let (at, what) = ((plan >> 64) as u64, plan as u64);
-        let (first, second) = ((what >> 31) as u32 & (NUMBERS - 1), what as u32 & (NUMBERS - 1));
+        let at = (plan >> 64) as u64;
+        let what = plan as u64;
+        let first = (what >> 31) as u32 & (NUMBERS - 1);
+        let second = what as u32 & (NUMBERS - 1);
         let what = match what >> 62 {
             0 => What::Done(first, second),
             1 => What::Moved(first),

@@ -237,8 +237,11 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// A job comes.
     fn bring(&mut self, job: &Job<'_>) {
-        let (place, first_index, checkpoint) = (self.sim.tasks.len() as u32, job.first_index(), job.checkpoint);
-        let (work_s, ranks) = (job.task_work_s(1), job.ranks.is_some());
+        let place = self.sim.tasks.len() as u32;
+        let first_index = job.first_index();
+        let checkpoint = job.checkpoint;
+        let work_s = job.task_work_s(1);
+        let ranks = job.ranks.is_some();
         self.sim.jobs.push(Bag { place, first_index, work_s, checkpoint, ranks });
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
         self.sim.tasks.resize(tasks, Task::default());
@@ -414,7 +417,8 @@ impl<'a, 'r> Live<'a, 'r> {
         if attempt.end.is_some() || attempt.done_at != at {
             return;
         }
-        let (id, place) = (attempt.id, attempt.host as usize);
+        let id = attempt.id;
+        let place = attempt.host as usize;
         let stretch = self.stretch(place);
         let ran = attempt.ran(&stretch, self.now);
         let late = self.sim.task(id.task).done;
@@ -427,7 +431,8 @@ impl<'a, 'r> Live<'a, 'r> {
             self.hear(place, vec![done]);
         }
         self.on_fewer(place);
-        let (host, outcome) = (self.id(place), Ending::Succeeded);
+        let host = self.id(place);
+        let outcome = Ending::Succeeded;
         self.step(Event::AttemptEnded { host, attempt: id, outcome, ran });
     }
 
@@ -546,10 +551,12 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// Puts an attempt on a host that is up, and its heartbeats with it.
     fn hold(&mut self, place: usize, number: u32) {
-        let (now, stretch) = (self.now, self.stretch(place));
+        let now = self.now;
+        let stretch = self.stretch(place);
         let host = &mut self.sim.hosts[place];
         if host.held.is_empty() {
-            (host.busy_since, host.beat_at) = (now, NEVER);
+            host.busy_since = now;
+            host.beat_at = NEVER;
         }
         host.held.push(number);
         let news = host.has_news(&stretch);
@@ -595,7 +602,9 @@ impl<'a, 'r> Live<'a, 'r> {
         let now = self.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
-        let (cpu_s, id, pace) = (attempt.cpu_s(&self.stretch_at(place, now), now), attempt.id, attempt.pace);
+        let cpu_s = attempt.cpu_s(&self.stretch_at(place, now), now);
+        let id = attempt.id;
+        let pace = attempt.pace;
         if self.sim.job(id).checkpoint && fate != Fate::Delivered {
             let shipped = self.shipped(attempt);
             let part = &mut self.sim.task(id.task).part;

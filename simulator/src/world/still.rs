@@ -41,7 +41,8 @@ impl Live<'_, '_> {
         let attempts = back.iter().map(|number| self.sim.attempts[*number as usize].id).collect();
         back.into_iter().for_each(|number| self.finish(number, Fate::Returned));
         self.on_fewer(place);
-        let (host, ready) = (self.id(place), self.stretch(place).ready());
+        let host = self.id(place);
+        let ready = self.stretch(place).ready();
         self.sim.hosts[place].told.0 = ready;
         self.step(Event::OwnerChanged { host, owner: owner(ready) });
         self.step(Event::AttemptsReturned { host, attempts });
@@ -52,7 +53,9 @@ impl Live<'_, '_> {
         let Some((place, number)) = self.held_at(host, id) else { return };
         let attempt = &mut self.sim.attempts[number as usize];
         if matches!(attempt.pace, Pace::Waits(_)) {
-            (attempt.from, attempt.from_cpu_s, attempt.from_ran) = (self.now, 0.0, Span::ZERO);
+            attempt.from = self.now;
+            attempt.from_cpu_s = 0.0;
+            attempt.from_ran = Span::ZERO;
             self.go_on_from(place, number);
         }
     }
@@ -60,14 +63,18 @@ impl Live<'_, '_> {
     /// Another attempt gets the slot of this one.
     pub(super) fn freeze(&mut self, host: HostId, id: AttemptId) {
         let Some((place, number)) = self.held_at(host, id) else { return };
-        let (now, stretch) = (self.now, self.stretch(place));
+        let now = self.now;
+        let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
         if attempt.pace != Pace::Free {
             return;
         }
-        let (cpu_s, ran, done) =
-            (attempt.cpu_s(&stretch, now), attempt.ran(&stretch, now), attempt.done(&stretch, now));
-        (attempt.from_cpu_s, attempt.from_ran, attempt.done_at) = (cpu_s, ran, NEVER);
+        let cpu_s = attempt.cpu_s(&stretch, now);
+        let ran = attempt.ran(&stretch, now);
+        let done = attempt.done(&stretch, now);
+        attempt.from_cpu_s = cpu_s;
+        attempt.from_ran = ran;
+        attempt.done_at = NEVER;
         attempt.pace = Pace::Still(now);
         if self.sim.job(id).checkpoint {
             // Its state is saved when it comes to stand still.
@@ -88,9 +95,11 @@ impl Live<'_, '_> {
 
     /// An attempt computes from now on, beyond what it had before, which is in the place of its host's sums.
     fn go_on_from(&mut self, place: usize, number: u32) {
-        let (now, stretch) = (self.now, self.stretch(place));
+        let now = self.now;
+        let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
-        let (had_s, ran) = (attempt.from_cpu_s, attempt.from_ran);
+        let had_s = attempt.from_cpu_s;
+        let ran = attempt.from_ran;
         let left_s = ((1.0 - attempt.part) / attempt.part_per_s - had_s).max(0.0);
         attempt.from = attempt.from.min(now);
         attempt.from_cpu_s = stretch.cpu_s(now) - had_s;
@@ -108,8 +117,12 @@ impl Live<'_, '_> {
     pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: common::Time) {
         if self.run.story {
             let after_s = |at: common::Time| at.since(self.start).secs();
-            let (job, task, number) = (id.task.job.0, id.task.index, id.number);
-            let (from_s, to_s, host) = (after_s(since), after_s(self.now), place as u32);
+            let job = id.task.job.0;
+            let task = id.task.index;
+            let number = id.number;
+            let from_s = after_s(since);
+            let to_s = after_s(self.now);
+            let host = place as u32;
             self.outcome.still.push(Standstill { job, task, number, host, from_s, to_s });
         }
     }

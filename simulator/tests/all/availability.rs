@@ -35,7 +35,8 @@ proptest! {
 
     #[test]
     fn more_hosts_change_none_of_the_first(seed: u64, day in 0_u32..1_000) {
-        let (few, many) = (model("default").day(seed, day, 10), model("default").day(seed, day, 50));
+        let few = model("default").day(seed, day, 10);
+        let many = model("default").day(seed, day, 50);
         prop_assert_eq!(&few[..], &many[..10]);
     }
 }
@@ -66,9 +67,11 @@ fn a_hosts_nature_lasts_from_day_to_day() {
         }
         sums.into_iter().map(|(up_s, failures)| (up_s / failures).ln()).collect::<Vec<_>>()
     };
-    let (even, odd) = (mean_up(0), mean_up(1));
+    let even = mean_up(0);
+    let odd = mean_up(1);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (a, b) = (mean(&even), mean(&odd));
+    let a = mean(&even);
+    let b = mean(&odd);
     let product = |x: &[f64], y: &[f64], p: f64, q: f64| x.iter().zip(y).map(|(x, y)| (x - p) * (y - q)).sum::<f64>();
     let correlation = product(&even, &odd, a, b) / (product(&even, &even, a, a) * product(&odd, &odd, b, b)).sqrt();
     assert!(correlation > 0.6, "{correlation}");

@@ -54,7 +54,8 @@ fn rows_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn no_policy_without_checkpoints_beats_the_optimum_on_generated_days() {
     for row in rows(5, 2).0.iter().filter(|row| row.contender < 4) {
-        let (took_s, best_s) = (row.makespan_s.expect("done"), row.optimal_s.expect("a long day"));
+        let took_s = row.makespan_s.expect("done");
+        let best_s = row.optimal_s.expect("a long day");
         assert!(took_s >= best_s - 1e-4, "{row:?}");
     }
 }

@@ -66,11 +66,14 @@ fn the_archives_table_has_its_published_counts_means_and_laws() {
         assert!((seconds / 3_600.0 - hours).abs() <= 0.005, "{what}: {} h", seconds / 3_600.0);
     }
     // Javadi, Kondo, Iosup and Epema 2013, in hours, rounded to their digits.
-    let (up, down) = (found.availability, found.unavailability);
-    let (weibull, lognormal) = (up.weibull.expect("a law"), up.lognormal.expect("a law"));
+    let up = found.availability;
+    let down = found.unavailability;
+    let weibull = up.weibull.expect("a law");
+    let lognormal = up.lognormal.expect("a law");
     assert!((weibull.shape - 0.48).abs() < 0.005 && (weibull.scale / 3_600.0 - 816.6).abs() < 1.0, "{weibull:?}");
     assert!((lognormal.mu - 3_600_f64.ln() - 5.56).abs() < 0.005 && (lognormal.sigma - 2.39).abs() < 0.005);
-    let (weibull, lognormal) = (down.weibull.expect("a law"), down.lognormal.expect("a law"));
+    let weibull = down.weibull.expect("a law");
+    let lognormal = down.lognormal.expect("a law");
     assert!((weibull.shape - 0.58).abs() < 0.005 && (weibull.scale / 3_600.0 - 2.18).abs() < 0.005, "{weibull:?}");
     assert!((lognormal.mu - 3_600_f64.ln() - 0.05).abs() < 0.005 && (lognormal.sigma - 1.42).abs() < 0.005);
 }
@@ -256,9 +259,11 @@ fn simgrid_gets_a_platform_and_two_profiles_for_each_host() {
     let platform = read("platform.xml");
     let line = "<host id=\"a &amp; b\" speed=\"2400Mf\" state_file=\"host0.state\" speed_file=\"host0.speed\"/>";
     assert!(platform.contains(line), "{platform}");
-    let (state, speed) = (read("host0.state"), read("host0.speed"));
+    let state = read("host0.state");
+    let speed = read("host0.speed");
     assert_eq!((state.as_str(), speed.as_str()), ("0 1\n20 0\n", "0 1\n10 0.5\n20 0.000000001\n"));
-    let (state, speed) = (read("host1.state"), read("host1.speed"));
+    let state = read("host1.state");
+    let speed = read("host1.speed");
     // A speed of nothing at all is none that SimGrid can suspend a task with.
     assert_eq!((state.as_str(), speed.as_str()), ("0 0\n5 1\n7.25 0\n20 0\n", "0 0.000000001\n20 0.000000001\n"));
 }
@@ -334,7 +339,8 @@ proptest! {
     fn avt_keeps_every_interval_to_the_second((origin_s, seen) in seen()) {
         let trace = made(origin_s, &seen);
         let dir = tempfile::tempdir().expect("a directory");
-        let (first, second) = (dir.path().join("1"), dir.path().join("2"));
+        let first = dir.path().join("1");
+        let second = dir.path().join("2");
         trace.write_avt(&first).expect("written");
         let read = match Trace::read_avt(&first) {
             Ok(read) => read,

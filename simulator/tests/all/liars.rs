@@ -22,10 +22,12 @@ fn liars_who_do_not_agree_escape_no_quorum() {
 
 #[test]
 fn belief_that_is_earned_costs_less_and_lets_little_through() {
-    let (full, earned) = (under(0.0, Lie::Always, 2, false), under(0.0, Lie::Always, 2, true));
+    let full = under(0.0, Lie::Always, 2, false);
+    let earned = under(0.0, Lie::Always, 2, true);
     assert_eq!((full.extra_work(), full.wrong, earned.wrong), (1.0, 0, 0));
     assert!(earned.extra_work() < 0.8, "{}", earned.extra_work());
-    let (bare, sleepers) = (under(0.1, Lie::OnceTrusted, 1, false), under(0.1, Lie::OnceTrusted, 2, true));
+    let bare = under(0.1, Lie::OnceTrusted, 1, false);
+    let sleepers = under(0.1, Lie::OnceTrusted, 2, true);
     assert_eq!(bare.wrong, 0, "nobody is ever trusted where nothing is compared");
     assert!(sleepers.caught > 0 && sleepers.escape_rate() < 0.02, "{sleepers:?}");
     let always = under(0.1, Lie::Always, 2, true);
@@ -44,7 +46,8 @@ fn liars_in_concert_escape_unless_they_are_one_owners_or_too_few() {
         }
         all
     };
-    let (two, three) = (crowds(2), crowds(3));
+    let two = crowds(2);
+    let three = crowds(3);
     assert!(two.escape_rate() > 0.005 && three.wrong < two.wrong, "{two:?} {three:?}");
     assert_eq!(under(0.1, Lie::OneOwner, 2, false).wrong, 0, "one owner has one vote");
     assert_eq!(under(0.01, Lie::AlwaysInConcert, 2, false).wrong, 0, "one liar has nobody to agree with");

@@ -41,12 +41,14 @@ fn host(pieces: &Pieces) -> Vec<Segment> {
 /// When a task that starts at `at_s` is done, if it may start there and the host stays up.
 fn attempt(segments: &[Segment], at_s: f64, cost_s: f64, cpu_s: f64) -> Option<f64> {
     segments.iter().find(|s| s.start_s <= at_s && at_s < s.end_s && s.up && s.cpu >= 0.01)?;
-    let (mut left_s, computes_s) = (cpu_s, at_s + cost_s);
+    let mut left_s = cpu_s;
+    let computes_s = at_s + cost_s;
     for segment in segments.iter().filter(|s| s.end_s > at_s) {
         if !segment.up {
             return None;
         }
-        let (from_s, cpu) = (segment.start_s.max(computes_s), if segment.cpu < 0.01 { 0.0 } else { segment.cpu });
+        let from_s = segment.start_s.max(computes_s);
+        let cpu = if segment.cpu < 0.01 { 0.0 } else { segment.cpu };
         if from_s < segment.end_s && left_s <= (segment.end_s - from_s) * cpu {
             return Some(from_s + if left_s > 0.0 { left_s / cpu } else { 0.0 });
         }
@@ -96,7 +98,9 @@ proptest! {
         worlds in prop::collection::vec((pieces(), prop_oneof![Just(1_500.0), Just(750.0), Just(3_000.0)]), 1..4),
         start in 0_u32..8, tasks in 1_u32..4, work in 1_u32..6, cost in 0_u32..4, slots in 1_u32..3,
     ) {
-        let (start_s, work_s, cost_s) = (f64::from(start), f64::from(work), f64::from(cost));
+        let start_s = f64::from(start);
+        let work_s = f64::from(work);
+        let cost_s = f64::from(cost);
         let segments: Vec<_> = worlds.iter().map(|(pieces, _)| host(pieces)).collect();
         let clocks: Vec<f64> = worlds.iter().map(|(_, clock)| *clock).collect();
         let each = segments.iter().zip(&clocks).map(|(of, clock)| (&of[..], work_s * 1_500.0 / clock));

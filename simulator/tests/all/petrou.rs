@@ -100,7 +100,8 @@ fn a_scenario_says_what_becomes_of_what_makes_room() {
             entry["policy"] = json!("Fcfs");
             entry["sets"] = json!([[[1.0, 1.0, 20.0]], [[3.0], [3.0]]]);
             entry["cancel_after"] = json!([]);
-            (entry["frozen"], entry["keep"]) = (json!(frozen), json!(keep));
+            entry["frozen"] = json!(frozen);
+            entry["keep"] = json!(keep);
         });
         answer(&read(&entry.to_string()).expect("a scenario")[0].1).0
     };

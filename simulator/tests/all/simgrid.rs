@@ -51,7 +51,8 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
     ] {
         let clocks = Platform::named("sdsc").expect("a platform").clocks_mhz(seed, hosts);
         let trace = Model::named(model).expect("a model").trace(seed, 0, clocks);
-        let (world, start_s) = (World::new(&trace), 14_400.0);
+        let world = World::new(&trace);
+        let start_s = 14_400.0;
         // With a task for each host at least, hosts that are ready together need no order.
         assert!(world.ready_hosts(start_s) <= tasks as usize);
         let ours = Simulator::default().run(&world, &Run::new(start_s, tasks, work_s, "FCFS")).expect("taken");

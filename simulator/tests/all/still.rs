@@ -36,7 +36,8 @@ fn overtaken<'a>(asks: &'a [Ask<'a>], frozen: u32) -> Run<'a> {
 
 #[test]
 fn what_made_room_goes_on_where_it_was_and_loses_nothing() {
-    let (world, asks) = (hosts(&[&always()]), [request(140.0, 1, [2])]);
+    let world = hosts(&[&always()]);
+    let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
     // 100 s of the first are done when it is frozen; the second takes 40 + 300 s, the rest of the first 200 s.
     close(outcome.completions_s[0], 480.0);
@@ -49,7 +50,8 @@ fn what_made_room_goes_on_where_it_was_and_loses_nothing() {
 
 #[test]
 fn a_host_that_holds_nothing_frozen_does_it_again() {
-    let (world, asks) = (hosts(&[&always()]), [request(140.0, 1, [2])]);
+    let world = hosts(&[&always()]);
+    let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 0));
     // It hears with its heartbeat at 180 s that the first one is to end.
     close(outcome.completions_s[0], 520.0);
@@ -72,7 +74,8 @@ fn one_request_ends_one_attempt_however_late_its_host_hears_of_it() {
 #[test]
 fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
     let owner: &[Piece] = &[(0.0, 450.0, 1.0), (450.0, 600.0, 0.0), (600.0, 10_000.0, 1.0)];
-    let (world, asks) = (hosts(&[owner]), [request(140.0, 1, [2])]);
+    let world = hosts(&[owner]);
+    let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.completions_s[0], 630.0);
     // That the owner has left is heard with the heartbeat at 660 s.
@@ -89,7 +92,8 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
 #[test]
 fn what_stands_still_and_is_needed_no_more_ends_so() {
     let drop = Ask { at_s: 200.0, what: What::Drop(1) };
-    let (world, asks) = (hosts(&[&always()]), [request(140.0, 1, [2]), drop]);
+    let world = hosts(&[&always()]);
+    let asks = [request(140.0, 1, [2]), drop];
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.settled_s[0].expect("settled"), 480.0);
     assert_eq!(outcome.completions_s.len(), 1);
@@ -134,7 +138,8 @@ fn plain(tasks: u32, work_s: f64, policy: &'static str) -> Job<'static> {
 fn wishes(seed: u64) -> Vec<Ask<'static>> {
     let mut draw = draws(seed ^ 0xA5A5);
     let mut asks = Vec::new();
-    let (mut at_s, mut jobs) = (0.0, vec![(1, 20)]);
+    let mut at_s = 0.0;
+    let mut jobs = vec![(1, 20)];
     for number in 2..14 {
         at_s += draw(900) as f64;
         let what = match draw(4) {
@@ -187,7 +192,8 @@ fn in_slot(attempt: &AttemptStory, still: &[Standstill]) -> Vec<(f64, f64)> {
 fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
     let mut frozen = 0;
     for seed in 0..30 {
-        let (slots, places) = (1 + (seed % 2) as u32, 1 + (seed % 3) as u32);
+        let slots = 1 + (seed % 2) as u32;
+        let places = 1 + (seed % 3) as u32;
         let asks = wishes(seed);
         let outcome = run(&restless(seed, 5), &busy(&asks, places, slots));
         assert!(outcome.settled_s.iter().all(Option::is_some), "seed {seed}: {:?}", outcome.settled_s);
@@ -217,7 +223,8 @@ fn a_run_with_standstills_and_ranks_is_the_same_again_and_replays() {
     };
     let mut seen = [0; 4];
     for seed in 0..8 {
-        let (world, asks) = (restless(seed, 5), wishes(seed));
+        let world = restless(seed, 5);
+        let asks = wishes(seed);
         let asked = Run { story: true, ..busy(&asks, 1, 1) };
         let mut simulator = Simulator::default();
         let (outcome, record) = simulator.record(&world, &asked).expect("taken");

@@ -62,7 +62,8 @@ pub(super) fn run(count: u32) {
 
 /// Times submissions and lists, each in milliseconds, sorted.
 async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
-    let (mut submits, mut lists) = (Vec::new(), Vec::new());
+    let mut submits = Vec::new();
+    let mut lists = Vec::new();
     for _ in 0..count {
         let began = Instant::now();
         let job = submit(client, &noops(1)).await;

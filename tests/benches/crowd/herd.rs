@@ -40,7 +40,8 @@ impl Herd {
         let mut command = Command::new(own);
         command.args(["herd", master, token, &number.to_string(), &workers.to_string()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
-        let (to, from) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        let to = child.stdin.take().expect("a pipe");
+        let from = child.stdout.take().expect("a pipe");
         Self { child, to, from: BufReader::new(from).lines() }
     }
 
@@ -90,7 +91,8 @@ pub(super) fn run(args: &[String]) {
         while identities.len() < workers as usize {
             let mut joining = tokio::task::JoinSet::new();
             for n in 0..JOINING.min(workers as usize - identities.len()) {
-                let (master, token) = (master.clone(), token.clone());
+                let master = master.clone();
+                let token = token.clone();
                 let name = format!("pc-{own}-{}", identities.len() + n);
                 joining.spawn(join(master, token, name));
             }
@@ -133,7 +135,8 @@ async fn join(master: String, token: JoinToken, name: String) -> Identity {
 /// One worker, for ever.
 async fn work(endpoint: quinn::Endpoint, identity: Identity, counts: Arc<Counts>, deliver: watch::Receiver<bool>) {
     let mut held: Option<AttemptId> = None;
-    let (mut backoff, mut joined) = (link::retry::Backoff::default(), false);
+    let mut backoff = link::retry::Backoff::default();
+    let mut joined = false;
     loop {
         if let Err(error) = session(&endpoint, &identity, &counts, &mut held, &mut joined, deliver.clone()).await
             && !error.passing()

@@ -27,7 +27,8 @@ fn main() {
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
     }
-    let (only_flood, only_reconnect) = (args.iter().any(|a| a == "flood"), args.iter().any(|a| a == "reconnect"));
+    let only_flood = args.iter().any(|a| a == "flood");
+    let only_reconnect = args.iter().any(|a| a == "reconnect");
     if !only_flood {
         reconnect(number("--workers", 10_000), number("--processes", 4));
     }

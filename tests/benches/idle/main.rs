@@ -25,19 +25,24 @@ fn main() {
     grid.worker("idle").slots(2).start();
     let worker = grid.running("idle").pid();
     std::thread::sleep(SETTLE);
-    let (before, began) = (below(worker), Instant::now());
+    let before = below(worker);
+    let began = Instant::now();
     eprintln!("measuring for {time:?}, with {} processes on this machine", numbers().count());
     std::thread::sleep(time);
-    let (after, passed) = (below(worker), began.elapsed().as_secs_f64());
+    let after = below(worker);
+    let passed = began.elapsed().as_secs_f64();
     println!("| process | processor time | part of a processor | resident | of that its own | threads |");
     println!("|---|---|---|---|---|---|");
-    let (mut cpu_s, mut own, mut shared) = (0.0, 0, 0);
+    let mut cpu_s = 0.0;
+    let mut own = 0;
+    let mut shared = 0;
     for (pid, process) in &after {
         let used_s = process.cpu_s - before.get(pid).map_or(0.0, |process| process.cpu_s);
         cpu_s += used_s;
         own += process.own;
         shared = shared.max(process.resident - process.own.min(process.resident));
-        let (name, resident) = (&process.name, mib(process.resident));
+        let name = &process.name;
+        let resident = mib(process.resident);
         println!(
             "| {name} | {used_s:.2} s | {:.3} % | {resident} | {} | {} |",
             100.0 * used_s / passed,

@@ -39,10 +39,12 @@ pub(super) fn measure(rounds: u32) {
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
     grid.submit(["--array", &format!("1-{}", processors.len()), "--input", &input, "--", "./busy", TASK]);
-    let (mark, switch) = (grid.dir().to_string_lossy().into_owned(), grid.state("pc").join("worker").join("pause"));
+    let mark = grid.dir().to_string_lossy().into_owned();
+    let switch = grid.state("pc").join("worker").join("pause");
     let tasks = processors.len() * PROCESSES;
     as_wanted(&mark, tasks, false);
-    let (mut by_wall, mut by_cpu) = (Vec::new(), Vec::new());
+    let mut by_wall = Vec::new();
+    let mut by_cpu = Vec::new();
     for round in 1..=rounds {
         // A B B A: what changes steadily on the machine falls on both alike.
         let [alone, beside] = if round % 2 == 1 {
@@ -110,8 +112,10 @@ fn work(cpu: usize) -> Done {
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only).expect("a program may choose its processor");
-    let (start, used) = (Instant::now(), thread_cpu_s());
-    let (mut units, mut number) = (0.0, 1u64);
+    let start = Instant::now();
+    let used = thread_cpu_s();
+    let mut units = 0.0;
+    let mut number = 1u64;
     while start.elapsed() < SLICE {
         for step in 0..STEPS {
             number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));

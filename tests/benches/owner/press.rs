@@ -38,7 +38,8 @@ pub(super) fn measure(presses: u32) {
     let input = format!("{}:busy", program.display());
     grid.submit(["--array", &format!("1-{SLOTS}"), "--input", &input, "--", "./busy", TASK]);
     let mark = grid.dir().to_string_lossy().into_owned();
-    let (mut rest_ms, mut last_ms) = (Vec::new(), Vec::new());
+    let mut rest_ms = Vec::new();
+    let mut last_ms = Vec::new();
     for press in 1..=presses {
         let processes = eventually("every process runs", Duration::from_secs(120), || {
             let all = Process::all(&mark);
@@ -46,7 +47,8 @@ pub(super) fn measure(presses: u32) {
         });
         // At any moment between two looks of the sensor.
         std::thread::sleep(Duration::from_millis(rand::random_range(0..1_000)));
-        let (pressed, pressed_ns) = (Instant::now(), monotonic_ns());
+        let pressed = Instant::now();
+        let pressed_ns = monotonic_ns();
         display.press_key();
         let mut typed = pressed;
         while !processes.iter().all(|process| process.at_rest()) && pressed.elapsed() < NEVER {

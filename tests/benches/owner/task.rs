@@ -81,7 +81,9 @@ impl Process {
         let groups = fs::read_to_string(format!("/proc/{}/cgroup", self.0)).unwrap_or_default();
         groups.lines().any(|line| {
             let mut parts = line.splitn(3, ':');
-            let (_, kind, path) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let _ = parts.next();
+            let kind = parts.next().unwrap_or_default();
+            let path = parts.next().unwrap_or_default();
             let read = |file: String| fs::read_to_string(file).unwrap_or_default();
             let v2 = || {
                 ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]

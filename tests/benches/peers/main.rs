@@ -32,7 +32,9 @@ fn main() {
     let peer = |kind: &str, slots: u32| python.clone().and_then(|python| Peer::start(&python, kind, slots));
     let mut rows = Vec::new();
     {
-        let (mut hq, mut dask, mut ours) = (peer("hyperqueue", 2), peer("dask", 2), Ours::start(2));
+        let mut hq = peer("hyperqueue", 2);
+        let mut dask = peer("dask", 2);
+        let mut ours = Ours::start(2);
         rows.push(processes(rounds, &mut hq, &mut dask, &ours));
         rows.push(noops(rounds, &mut dask, &ours));
         rows.push(latency(&mut hq, &mut dask, &mut ours));
@@ -128,7 +130,8 @@ fn noops(rounds: u32, dask: &mut Result<Peer, String>, ours: &Ours) -> Row {
 
 fn wide_noops(rounds: u32) -> Row {
     let ours = Ours::start(1_024);
-    let (ten, hundred) = (NOOPS, 10 * NOOPS);
+    let ten = NOOPS;
+    let hundred = 10 * NOOPS;
     let own = |count| (0..rounds).map(|_| cost(&ours.processes(), || ours.noops(count)).1).collect::<Vec<_>>();
     let entry = |who, count: u32, spent: Vec<Cost>| {
         let per_second: Samples = spent.iter().map(|c| f64::from(count) / c.wall_s).collect();

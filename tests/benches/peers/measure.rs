@@ -39,7 +39,8 @@ impl FromIterator<f64> for Samples {
 /// Runs `action` and says what that cost, `servers` (with all below them) and this process's ended children included.
 pub(crate) fn cost<T>(servers: &[u32], action: impl FnOnce() -> T) -> (T, Cost) {
     let spent = || Snapshot::take().spent(servers);
-    let (before, start) = (spent(), Instant::now());
+    let before = spent();
+    let start = Instant::now();
     let value = action();
     let wall = start.elapsed();
     (value, Cost { wall_s: wall.as_secs_f64(), cpu_s: (spent() - before) as f64 / ticks_per_second() })

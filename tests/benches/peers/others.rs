@@ -105,7 +105,8 @@ impl Lines {
         command.arg(script).args([part, argument]);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = piped.spawn().map_err(|e| e.to_string())?;
-        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().expect("piped")));
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("piped"));
         Ok(Self { child, input, output })
     }
 

@@ -247,7 +247,8 @@ impl Disk {
 
     /// Nothing is to go wrong any more.
     pub(super) fn heal(&mut self) {
-        (self.fuse, self.capacity) = (None, None);
+        self.fuse = None;
+        self.capacity = None;
     }
 
     /// Lets only so many bytes more onto the disk.

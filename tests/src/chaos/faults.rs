@@ -73,7 +73,8 @@ impl World {
 
     fn draw(&mut self) -> Trouble {
         let ways = self.workers.len() as u64 + 1;
-        let (way, worker) = (self.chance.below(ways) as usize, self.chance.below(ways - 1) as usize);
+        let way = self.chance.below(ways) as usize;
+        let worker = self.chance.below(ways - 1) as usize;
         match self.chance.below(32) {
             0..4 => Trouble::Storm(way),
             4..8 => Trouble::Cut(way),
@@ -166,10 +167,13 @@ impl World {
     }
 
     fn storm(&mut self, way: usize) {
-        let (loss, doubles, slowest) =
-            (self.chance.between(5, 60), self.chance.below(40), self.chance.between(20, 4_000));
+        let loss = self.chance.between(5, 60);
+        let doubles = self.chance.below(40);
+        let slowest = self.chance.between(20, 4_000);
         if let Some(there) = self.net.ways.get_mut(way) {
-            (there.loss, there.doubles, there.slowest_ms) = (loss, doubles, slowest);
+            there.loss = loss;
+            there.doubles = doubles;
+            there.slowest_ms = slowest;
         }
         self.story.count("storms");
         let wait = Span::from_millis(self.chance.between(1_000, 120_000));
@@ -192,7 +196,9 @@ impl World {
 
     fn calm(&mut self, way: usize) {
         if let Some(there) = self.net.ways.get_mut(way) {
-            (there.loss, there.doubles, there.slowest_ms) = (1, 1, 40);
+            there.loss = 1;
+            there.doubles = 1;
+            there.slowest_ms = 40;
         }
     }
 

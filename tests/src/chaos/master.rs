@@ -118,7 +118,8 @@ impl World {
             let at = self.chance.below(12) as u32;
             self.light(DISK, at);
         }
-        let (now, laws) = (self.master.clock(self.now), self.laws.master);
+        let now = self.master.clock(self.now);
+        let laws = self.laws.master;
         let contents = Arc::new(self.master.contents.clone());
         match Engine::open(Path::new("/chaos/master"), now, &self.master.config, (contents, &disk::Logs), laws) {
             Ok(engine) => {
@@ -191,7 +192,8 @@ impl World {
             return;
         }
         let files = disk::on(DISK, |disk| disk.copy(&FILES));
-        let (contents, promised) = (self.master.contents.copy(), self.audit.promised.clone());
+        let contents = self.master.contents.copy();
+        let promised = self.audit.promised.clone();
         self.story.tell(self.now, format_args!("people"), format_args!("copy the master's store"));
         self.master.copy = Some(Copy { files, contents, promised });
     }
@@ -399,7 +401,8 @@ impl World {
     /// What the master has sent and answered goes out.
     fn master_says(&mut self) -> Result<(), String> {
         let Some(engine) = &mut self.master.engine else { return Ok(()) };
-        let (letters, answers) = (engine.letters(), engine.answers());
+        let letters = engine.letters();
+        let answers = engine.answers();
         for (_, letter) in &letters {
             if let Letter::Says(message) = letter {
                 self.audit.on_word(message);
@@ -483,7 +486,8 @@ mod tests {
     /// Starts a master on the disk `d`, and ends it; whether it did start.
     fn start() -> bool {
         let contents = Arc::new(Shelves::default());
-        let (dir, config) = (Path::new("/chaos/d"), Config::default());
+        let dir = Path::new("/chaos/d");
+        let config = Config::default();
         let engine = Engine::open(dir, Time(TODAY), &config, (contents, &disk::Logs), ::master::Laws::KEPT);
         let started = engine.is_ok();
         drop(engine);

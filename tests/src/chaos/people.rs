@@ -90,7 +90,8 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
     let (work, policies): (Work, &[&str]) = match kind {
         Kind::Ranks(least, most) => {
             let said = chance.one_in(2).then(|| (Span::from_secs(chance.between(10, 600)), 3.0));
-            let (work, parallelism) = (said.map(|said| said.0), said.map(|said| said.1));
+            let work = said.map(|said| said.0);
+            let parallelism = said.map(|said| said.1);
             let ranks = Ranks { work, parallelism, ..Ranks::new(least, Some(most)) };
             (Work::Ranks(command, ranks), &["AVG", "PRED", "HEUR", "PRICED"])
         }
@@ -255,7 +256,9 @@ impl World {
 pub(super) fn words(ask: &Ask) -> String {
     match ask {
         Ask::Submit(request, spec, disclosed) => {
-            let (name, tasks, policy) = (&spec.name, spec.tasks.ids.len(), &spec.rules.policy);
+            let name = &spec.name;
+            let tasks = spec.tasks.ids.len();
+            let policy = &spec.rules.policy;
             let what = match spec.work.ranks() {
                 Some(Ranks { least, most, .. }) => format!("ranks on {least} to {} hosts", most.unwrap_or(0)),
                 None => format!("{tasks} tasks"),

@@ -15,7 +15,8 @@ pub(super) struct Story {
 impl Story {
     /// Another line.
     pub(super) fn tell(&mut self, now: Time, who: fmt::Arguments<'_>, what: fmt::Arguments<'_>) {
-        let (seconds, micros) = (now.0 / 1_000_000, now.0 % 1_000_000);
+        let seconds = now.0 / 1_000_000;
+        let micros = now.0 % 1_000_000;
         let _ = writeln!(self.text, "{seconds:>6}.{micros:06} {who}: {what}");
     }
 

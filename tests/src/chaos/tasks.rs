@@ -72,7 +72,9 @@ impl Task {
 
     /// What it left, and how it ended.
     pub(super) fn ending(&self, chance: &mut Chance, lies: bool) -> Ending {
-        let (kind, nonce, index) = (&self.argv[0], &self.argv[1], self.argv[2].parse().unwrap_or(0));
+        let kind = &self.argv[0];
+        let nonce = &self.argv[1];
+        let index = self.argv[2].parse().unwrap_or(0);
         let outcome = match (self.signal, &kind[..]) {
             (Some(signal), _) => Outcome::Signalled(signal),
             (None, "fail") => Outcome::Exited(1),

@@ -420,7 +420,8 @@ mod tests {
     fn a_reader_beside_the_writer_sees_what_was_committed() {
         install();
         disk::insert("d");
-        let (writer, reader) = (open_store("d"), open_store("d"));
+        let writer = open_store("d");
+        let reader = open_store("d");
         writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
         for n in 0..2_000i64 {
             writer.execute("INSERT INTO t VALUES (?)", [n]).unwrap();

@@ -396,8 +396,10 @@ impl World {
     }
 
     fn plan_wakeup(&mut self, w: usize) {
-        let (now, node) = (self.now, &mut self.workers[w]);
-        let (slept, run) = (node.slept, node.run);
+        let now = self.now;
+        let node = &mut self.workers[w];
+        let slept = node.slept;
+        let run = node.run;
         let Some(process) = &mut node.process else { return };
         let next = process.engine.next_wakeup().map(|at| (at + slept).max(now + Span(1_000)));
         if next.is_some() && next != process.wakeup {
@@ -428,7 +430,8 @@ impl World {
     /// The spool does what it was asked.
     pub(super) fn work_spool(&mut self, w: usize) -> Result<(), String> {
         let node = &mut self.workers[w];
-        let (moment, run) = (node.moment(self.now), node.run);
+        let moment = node.moment(self.now);
+        let run = node.run;
         let Some(process) = &mut node.process else { return Ok(()) };
         process.working = false;
         let mut said: Vec<Spooled> = Vec::new();
@@ -573,7 +576,8 @@ impl World {
 
     /// What was planned for a task happens, unless something else was planned since.
     pub(super) fn on_task(&mut self, w: usize, id: AttemptId, next: Next, plan: u64) -> Result<(), String> {
-        let (now, run) = (self.now, self.workers[w].run);
+        let now = self.now;
+        let run = self.workers[w].run;
         let node = &mut self.workers[w];
         let liar = node.liar;
         let Some(process) = &mut node.process else { return Ok(()) };
@@ -591,7 +595,8 @@ impl World {
             Next::Exited => {
                 task.halt(now);
                 task.plan += 1;
-                let (wait, plan) = (Span::from_millis(self.chance.between(1, 200)), task.plan);
+                let wait = Span::from_millis(self.chance.between(1, 200));
+                let plan = task.plan;
                 self.later(wait, What::Task(w, run, id, Next::Collected, plan));
                 Event::Exited(id)
             }

@@ -380,7 +380,8 @@ impl World {
         let workers: Vec<String> = (0..self.workers.len())
             .map(|w| {
                 let worker = &self.workers[w];
-                let (connected, delivered) = (worker.welcome().is_some(), worker.has_delivered_all());
+                let connected = worker.welcome().is_some();
+                let delivered = worker.has_delivered_all();
                 format!("worker-{w} connected: {connected}, delivered all: {delivered}, idle: {}", worker.is_idle())
             })
             .collect();

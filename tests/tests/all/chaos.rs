@@ -101,7 +101,8 @@ fn one_world_is_told_in_full() {
 #[test]
 fn a_seed_is_one_run_to_the_last_byte() {
     for seed in [3, 17, 44] {
-        let (one, other) = (run(seed, Laws::KEPT), run(seed, Laws::KEPT));
+        let one = run(seed, Laws::KEPT);
+        let other = run(seed, Laws::KEPT);
         assert!(one.story.len() > 2_000, "hardly anything happened: {}", one.story);
         assert_eq!(one, other, "seed {seed}");
     }

@@ -205,8 +205,10 @@ fn number_of(grid: &Grid, name: &str) -> String {
 fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, PathBuf)> {
     let content = grid.state("admin").join("master").join("content");
     let hex = |text: String| blake3::hash(text.as_bytes()).to_hex().to_string();
-    let (input, output) = (hex(ledger.input(bag)), hex(ledger.output(bag, 1) + "\n"));
-    let (user, worker) = (number_of(grid, "user"), number_of(grid, "h1"));
+    let input = hex(ledger.input(bag));
+    let output = hex(ledger.output(bag, 1) + "\n");
+    let user = number_of(grid, "user");
+    let worker = number_of(grid, "h1");
     let part = |from: &str, hash: &str| content.join("incoming").join(format!("{from}.{hash}.part"));
     let dir = |hash: &str| content.join(&hash[..2]);
     vec![
@@ -273,7 +275,8 @@ fn a_first_start_that_is_killed_at_any_sync_can_be_repeated() {
 
 #[test]
 fn nothing_acknowledged_is_lost_by_random_kills_of_master_and_workers_under_load() {
-    let (mut rng, kills) = (StdRng::seed_from_u64(seed()), if long() { 100 } else { 6 });
+    let mut rng = StdRng::seed_from_u64(seed());
+    let kills = if long() { 100 } else { 6 };
     let mut grid = Grid::start();
     let workers = ["h1", "h2", "h3"];
     for name in workers {

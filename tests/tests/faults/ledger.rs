@@ -75,7 +75,8 @@ impl Ledger {
         let Bag { request, tasks, .. } = &self.bags[bag];
         let input = grid.file(&format!("input-{request}"), self.input(bag));
         let script = format!("sleep {}; echo $DESKGRID_TASK_ID $(cat in) > out; cat out; : {}", self.nap_s, self.mark);
-        let (request, array) = (request.to_string(), format!("1-{tasks}"));
+        let request = request.to_string();
+        let array = format!("1-{tasks}");
         let input = format!("{}:in", input.display());
         let rules = ["--retries", "1000", "--max-losses", "1000", "--output-file", "out", "--input", &input];
         let words = ["--output", "json", "submit", "--request-id", &request, "--array", &array];
@@ -88,7 +89,8 @@ impl Ledger {
         if output.code != 0 {
             return false;
         }
-        let (answer, bag) = (output.json(), &mut self.bags[bag]);
+        let answer = output.json();
+        let bag = &mut self.bags[bag];
         let job = answer["job"].as_u64().unwrap_or_else(|| panic!("a number: {answer}"));
         assert!(
             bag.job.is_none_or(|before| before == job),

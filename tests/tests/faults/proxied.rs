@@ -30,7 +30,8 @@ fn a_line_with_three_hundred_milliseconds_of_delay_carries_everything() {
 
 #[test]
 fn a_line_that_reorders_loses_and_doubles_carries_everything() {
-    let (delay, jitter) = (Duration::from_millis(5), Duration::from_millis(80));
+    let delay = Duration::from_millis(5);
+    let jitter = Duration::from_millis(80);
     let (lost, doubled, _) = behind(Weather { delay, jitter, loss: 0.1, twice: 0.1 }, 4);
     assert!(lost > 0 && doubled > 0, "it was a bad line: {lost} lost, {doubled} doubled");
 }

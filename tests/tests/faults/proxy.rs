@@ -112,7 +112,8 @@ async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr,
 
 fn pass(drawn: &Mutex<Drawn>, through: &Arc<UdpSocket>, to: SocketAddr, packet: &[u8]) {
     for delay in drawn.lock().expect("no panic").fates() {
-        let (through, packet) = (through.clone(), packet.to_vec());
+        let through = through.clone();
+        let packet = packet.to_vec();
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             let _ = through.send_to(&packet, to).await;

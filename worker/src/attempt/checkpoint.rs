@@ -153,7 +153,8 @@ fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) ->
     if seen.is_empty() || seen == before {
         return Ok(None);
     }
-    let (mut hold, mut manifest) = (Hold::new(blobs), Manifest::default());
+    let mut hold = Hold::new(blobs);
+    let mut manifest = Manifest::default();
     for file in &seen {
         let relative = Path::new(CHECKPOINT_DIR).join(&file.path);
         let mut open = files::open_below(dir, &relative).map_err(|error| why(&error))?;
@@ -296,7 +297,9 @@ impl Saver {
             self.shipped.clear();
         }
         let Some(connection) = self.setup.master.borrow_and_update().clone() else { return };
-        let (dir, bounds, blobs) = (self.setup.dir.clone(), self.setup.bounds, Arc::clone(&self.setup.blobs));
+        let dir = self.setup.dir.clone();
+        let bounds = self.setup.bounds;
+        let blobs = Arc::clone(&self.setup.blobs);
         let before = self.shipped.clone();
         let copied = tokio::task::spawn_blocking(move || copy(&dir, bounds, &blobs, &before)).await;
         match copied.unwrap_or_else(|panic| Err(NoCopy::Refused(panic.to_string()))) {
@@ -318,7 +321,9 @@ impl Saver {
                 Err(error) => return tracing::debug!(%error, "a state did not reach the master"),
             }
         }
-        (self.shipped, self.said, self.behind) = (copy.seen, None, false);
+        self.shipped = copy.seen;
+        self.said = None;
+        self.behind = false;
         // The same state again keeps its number.
         if let Some((sequence, manifest)) = self.told
             && (sequence, manifest) == (self.sequence, copy.manifest)

@@ -170,7 +170,9 @@ fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
         Some((_, Sight::Unknown(why))) => ("unknown", why.clone()),
     };
     let ago_s = watched.sight.as_ref().map(|(at, _)| now.since(*at).secs());
-    let (sensor, topic, state) = (watched.name.clone(), topic.to_owned(), state.to_owned());
+    let sensor = watched.name.clone();
+    let topic = topic.to_owned();
+    let state = state.to_owned();
     SensorReport { sensor, topic, state, sees, ago_s }
 }
 
@@ -181,7 +183,8 @@ fn words(reading: &Reading, ago: Span) -> String {
         Reading::Idle(idle) => format!("nobody has touched anything for {}", *idle + ago),
         Reading::Load(load) => format!("other programs use {} of one processor", per_cent(*load)),
         Reading::Memory { available, pressure } => {
-            let (available, pressure) = (per_cent(*available), per_cent(*pressure));
+            let available = per_cent(*available);
+            let pressure = per_cent(*pressure);
             format!("{available} of the memory available, programs wait for it {pressure} of the time")
         }
         Reading::Battery(Some(charge)) => format!("on battery, {} charged", per_cent(*charge)),

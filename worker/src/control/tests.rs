@@ -36,7 +36,8 @@ fn report() -> Report {
 async fn asked<T>(dir: &Path, asking: impl Future<Output = T>) -> (T, Vec<Option<Sight>>) {
     let (tell, mut questions) = tokio::sync::mpsc::unbounded_channel::<Question>();
     serve(dir.to_owned(), tell).unwrap();
-    let (mut asking, mut switches) = (pin!(asking), Vec::new());
+    let mut asking = pin!(asking);
+    let mut switches = Vec::new();
     loop {
         tokio::select! {
             answered = &mut asking => return (answered, switches),
@@ -71,9 +72,11 @@ async fn a_worker_however_far_from_the_root_is_asked_by_its_own_account_only() {
 
 #[tokio::test]
 async fn many_ask_at_once_and_another_directory_is_another_worker() {
-    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
     let at_once = async {
-        let (here, status) = (dir.path(), Ask::Status);
+        let here = dir.path();
+        let status = Ask::Status;
         let [a, b, c] = [ask(here, &status), ask(here, &status), ask(here, &status)];
         (tokio::join!(a, b, c), ask(other.path(), &status).await)
     };

@@ -30,7 +30,8 @@ fn short(dir: &File) -> PathBuf {
 impl Listener {
     /// Takes the place of a socket that an earlier worker left. The caller has the directory to itself.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
-        let (path, handle) = (dir.join(SOCKET), File::open(dir)?);
+        let path = dir.join(SOCKET);
+        let handle = File::open(dir)?;
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -36,8 +36,10 @@ pub(super) struct Run {
 impl Run {
     /// One that starts now.
     pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
-        let (ran, suspended) = (Span::ZERO, Span::ZERO);
-        let (frozen, held) = (false, false);
+        let ran = Span::ZERO;
+        let suspended = Span::ZERO;
+        let frozen = false;
+        let held = false;
         Self { number, limit, ran, suspended, since: Some(now), frozen, held, verdict: Verdict::Open, kill_at: None }
     }
 

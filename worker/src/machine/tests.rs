@@ -157,8 +157,8 @@ impl World {
         let active = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: false } && !self.doomed.contains(*id)
         };
-        let (active, allowed) =
-            (running.iter().filter(active).count(), self.machine.decision().slots(self.slots as u32));
+        let active = running.iter().filter(active).count();
+        let allowed = self.machine.decision().slots(self.slots as u32);
         assert!(active <= allowed as usize, "{active} run, and the owner allows {allowed}");
         let living: Vec<_> = running.iter().filter(|(id, _)| !self.doomed.contains(*id)).collect();
         let frozen = living.iter().any(|(_, place)| **place == Place::Running { frozen: true });

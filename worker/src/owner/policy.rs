@@ -113,7 +113,8 @@ impl Policy {
     pub fn new(rules: Rules, room: &Room, sensors: impl IntoIterator<Item = (String, Topic)>, now: Time) -> Self {
         let s = Span::from_secs_f64;
         let latch = |on_after_s, off_after_s| Latch::new(now, s(on_after_s), s(off_after_s));
-        let (idle, resume) = (s(rules.input.idle_s), s(rules.input.resume_s));
+        let idle = s(rules.input.idle_s);
+        let resume = s(rules.input.resume_s);
         let sensors = sensors.into_iter().map(|(name, topic)| Watched { name, topic, sight: None }).collect();
         Self {
             cores: f64::from(room.cores.max(1)),
@@ -146,7 +147,8 @@ impl Policy {
         }
         match topic {
             Topic::Input => {
-                let (newest, blind) = (self.newest_input().map(|(idle, _)| idle), self.blind(topic).is_some());
+                let newest = self.newest_input().map(|(idle, _)| idle);
+                let blind = self.blind(topic).is_some();
                 self.input.seen(now, newest, blind);
             }
             Topic::Load => self.load.pull(now, self.load_pull()),
@@ -307,7 +309,8 @@ impl Policy {
     }
 
     fn load_pull(&self) -> Pull {
-        let (busy, free) = (self.processors(self.rules.load.busy_above), self.processors(self.rules.load.free_below));
+        let busy = self.processors(self.rules.load.busy_above);
+        let free = self.processors(self.rules.load.free_below);
         match self.highest_load() {
             _ if self.blind(Topic::Load).is_some() => Pull::Force,
             Some((load, _)) if load.is_nan() || load > busy => Pull::On,

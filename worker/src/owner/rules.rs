@@ -203,8 +203,11 @@ impl Rules {
     pub fn dedicated() -> Self {
         let mut rules = Self { first_watch_s: 0.0, memory_share_idle: 1.0, disk_share: 1.0, ..Self::default() };
         rules.memory_share_in_use = 1.0;
-        (rules.input.heed, rules.load.heed, rules.memory.heed) = (false, false, false);
-        (rules.battery.heed, rules.programs.heed) = (false, false);
+        rules.input.heed = false;
+        rules.load.heed = false;
+        rules.memory.heed = false;
+        rules.battery.heed = false;
+        rules.programs.heed = false;
         rules
     }
 
@@ -255,7 +258,9 @@ impl Rules {
     /// # Errors
     /// If a value is out of its range, or two do not go together.
     pub fn check(&self) -> Result<(), String> {
-        let (input, load, memory) = (&self.input, &self.load, &self.memory);
+        let input = &self.input;
+        let load = &self.load;
+        let memory = &self.memory;
         for (key, seconds) in [
             ("evict_after_s", self.evict_after_s),
             ("first_watch_s", self.first_watch_s),
@@ -285,10 +290,12 @@ impl Rules {
         ] {
             held(key, part, part > 0.0 && part <= 1.0, "above 0 and at most 1")?;
         }
-        let (idle, resume) = (input.idle_s, input.resume_s);
+        let idle = input.idle_s;
+        let resume = input.resume_s;
         held("input.resume_s", resume, resume > 0.0 && resume <= idle, "above 0 and at most input.idle_s")?;
         held("input.idle_s", idle, idle <= 1e9, "at most 1e9 seconds")?;
-        let (busy, free) = (load.busy_above, load.free_below);
+        let busy = load.busy_above;
+        let free = load.free_below;
         held("load.busy_above", busy, busy > 0.0 && busy.is_finite(), "above 0")?;
         held("load.free_below", free, free > 0.0 && free <= busy, "above 0 and at most load.busy_above")?;
         let above = memory.available_above;

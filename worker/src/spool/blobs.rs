@@ -22,7 +22,8 @@ pub(crate) struct Blobs<S = BlobStore> {
 impl Blobs {
     /// Opens the store in `dir`, or begins one. Copies that a crash broke off go.
     pub(crate) fn open(dir: &Path) -> Result<Self, LinkError> {
-        let (store, incoming) = (BlobStore::open(dir)?, dir.join("incoming"));
+        let store = BlobStore::open(dir)?;
+        let incoming = dir.join("incoming");
         let empty = || std::fs::read_dir(&incoming)?.try_for_each(|left| std::fs::remove_file(left?.path()));
         empty().map_err(LinkError::file("cannot empty", &incoming))?;
         Ok(Self::over(store))

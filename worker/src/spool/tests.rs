@@ -108,7 +108,8 @@ fn completions_are_read_back_as_they_were_with_their_age() {
 fn a_blob_goes_with_its_last_completion_and_not_before() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
-    let (a, b) = (output(&spool, dir.path(), b"same"), output(&spool, dir.path(), b"same"));
+    let a = output(&spool, dir.path(), b"same");
+    let b = output(&spool, dir.path(), b"same");
     let blob = a.blob;
     append(&mut spool, &[completion(1, vec![a]), completion(2, vec![b])], moment(1));
     spool.forget(&[attempt(1)]).unwrap();

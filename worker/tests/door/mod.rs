@@ -152,12 +152,15 @@ pub(crate) async fn accept(
     tell: mpsc::UnboundedSender<(quinn::Connection, Channel)>,
 ) {
     while let Some(incoming) = endpoint.accept().await {
-        let (blobs, tell) = (blobs.clone(), tell.clone());
+        let blobs = blobs.clone();
+        let tell = tell.clone();
         tokio::spawn(async move {
             let connection = incoming.await.unwrap();
             while let Ok((tx, rx)) = connection.accept_bi().await {
                 let mut channel = Channel::new(tx, rx);
-                let (blobs, tell, connection) = (blobs.clone(), tell.clone(), connection.clone());
+                let blobs = blobs.clone();
+                let tell = tell.clone();
+                let connection = connection.clone();
                 tokio::spawn(async move {
                     match channel.rx.expect().await {
                         Ok(Open::Control) => drop(tell.send((connection, channel))),

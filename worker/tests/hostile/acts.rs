@@ -119,7 +119,8 @@ fn number<T: std::str::FromStr>(text: &str) -> io::Result<T> {
 
 /// Takes core dumps from another process: harmless, and every other limit is set by the same call.
 fn limit_others(pid: &str) -> io::Result<()> {
-    let (pid, none) = (number(pid)?, libc::rlimit { rlim_cur: 0, rlim_max: 0 });
+    let pid = number(pid)?;
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel reads one local struct.
     any(&[unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, &raw const none, std::ptr::null_mut()) }.into()])
 }
@@ -176,7 +177,8 @@ fn leave_memory(key: &str) -> io::Result<()> {
 
 fn change_modes(path: &str) -> io::Result<()> {
     let path = std::ffi::CString::new(path)?;
-    let (name, times) = (path.as_ptr(), [libc::timeval { tv_sec: 1, tv_usec: 0 }; 2]);
+    let name = path.as_ptr();
+    let times = [libc::timeval { tv_sec: 1, tv_usec: 0 }; 2];
     // SAFETY: the kernel reads strings and locals.
     unsafe {
         any(&[
@@ -284,7 +286,8 @@ fn ignore_term() -> io::Result<()> {
 }
 
 fn flood() -> io::Result<()> {
-    let (piece, mut out) = (vec![b'x'; 1 << 20], io::stdout());
+    let piece = vec![b'x'; 1 << 20];
+    let mut out = io::stdout();
     (0..FLOOD >> 20).try_for_each(|_| out.write_all(&piece))
 }
 

@@ -15,7 +15,9 @@ pub(crate) fn remove(key: libc::key_t) -> bool {
     // SAFETY: finds and removes things of the kernel's; the name is a string.
     unsafe {
         let none = std::ptr::null_mut();
-        let (memory, messages, semaphores) = (libc::shmget(key, 0, 0), libc::msgget(key, 0), libc::semget(key, 0, 0));
+        let memory = libc::shmget(key, 0, 0);
+        let messages = libc::msgget(key, 0);
+        let semaphores = libc::semget(key, 0, 0);
         let removed = [
             memory >= 0 && libc::shmctl(memory, libc::IPC_RMID, none) == 0,
             messages >= 0 && libc::msgctl(messages, libc::IPC_RMID, std::ptr::null_mut()) == 0,

@@ -15,7 +15,8 @@ const ROOM_WRONG: u64 = 512 << 20;
 
 /// The program, and whether there is anything to look at.
 pub(super) fn program(state: &StateDir) -> Vec<Finding> {
-    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let os = std::env::consts::OS;
+    let arch = std::env::consts::ARCH;
     let mut findings = vec![Finding::ok("program", format!("deskgrid {}, {os} {arch}", env!("CARGO_PKG_VERSION")))];
     if super::master::identities(state).is_empty() {
         let what = format!("no identity in {}: this machine has not joined a grid with it", state.root().display());
@@ -27,7 +28,8 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
 
 /// What each sensor sees now.
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
-    let (all, patience) = (sensors::all(&config.sensors), config.sensors.patience());
+    let all = sensors::all(&config.sensors);
+    let patience = config.sensors.patience();
     let views = tokio::task::spawn_blocking(move || sensors::look(all, patience)).await.unwrap_or_default();
     if views.is_empty() {
         return vec![Finding::wrong(
@@ -40,7 +42,8 @@ pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
 }
 
 fn sensor(view: &View) -> Finding {
-    let (check, what) = (format!("sensor: {}", view.name), sensors::words(&view.sight));
+    let check = format!("sensor: {}", view.name);
+    let what = sensors::words(&view.sight);
     match view.sight {
         Sight::Seen(_) | Sight::Absent(_) => Finding::ok(check, what),
         Sight::Unknown(_) => {

@@ -38,7 +38,8 @@ pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> 
         }
     }
     let chance = |rule: Rule| rule.chance(est, elapsed);
-    let (hard, graced) = (chance(Rule::Hard) == 1.0, chance(Rule::Grace(grace)) == 1.0);
+    let hard = chance(Rule::Hard) == 1.0;
+    let graced = chance(Rule::Grace(grace)) == 1.0;
     let prob = chance(Rule::Probabilistic);
     let document = Kill { est, elapsed, hard, grace: graced, grace_part: grace, prob };
     let word = |killed: bool| if killed { "killed" } else { "goes on" };

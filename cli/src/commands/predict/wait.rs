@@ -125,7 +125,9 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
     })?;
     let wait = machine.wait(wanted);
     let edge = |part: f64| machine.quantile_s(wanted, part);
-    let (low, median, high) = (edge((1.0 - HELD) / 2.0), edge(0.5), edge((1.0 + HELD) / 2.0));
+    let low = edge((1.0 - HELD) / 2.0);
+    let median = edge(0.5);
+    let high = edge((1.0 + HELD) / 2.0);
     Ok(WaitJson {
         width: wanted,
         need: wanted.saturating_sub(state.free),
@@ -274,7 +276,8 @@ impl State {
     }
 
     fn law(&self, file: &Path) -> Result<UniformLog, Failure> {
-        let (b0, b1) = (self.b0.unwrap_or(LAW.0), self.b1.unwrap_or(LAW.1));
+        let b0 = self.b0.unwrap_or(LAW.0);
+        let b1 = self.b1.unwrap_or(LAW.1);
         UniformLog::new(b0, b1).ok_or_else(|| {
             let what = format!("{}: b0 = {b0} and b1 = {b1} are no law of lifetimes", file.display());
             Failure::usage(what, "F(t) = b0 + b1 ln t must rise: b1 above 0")

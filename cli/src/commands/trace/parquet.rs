@@ -137,7 +137,8 @@ mod tests {
             .iter()
             .map(|row| {
                 let times = (row.get_timestamp_millis(1).unwrap(), row.get_timestamp_millis(2).unwrap());
-                let (up, cpu) = (row.get_bool(3).unwrap(), row.get_float(4).unwrap());
+                let up = row.get_bool(3).unwrap();
+                let cpu = row.get_float(4).unwrap();
                 let reason = row.get_string(6).ok().cloned();
                 (row.get_string(0).unwrap().clone(), times, up, cpu, row.get_bool(5).ok(), reason)
             })

@@ -50,7 +50,8 @@ fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> 
     let unknown = |what: &str, name: &str, names: &[&str]| {
         Failure::usage(format!("there is no {what} `{name}`"), format!("one of {}", names.join(", ")))
     };
-    let (platform, model) = (args.platform.as_deref().unwrap_or("sdsc"), args.model.as_deref().unwrap_or("default"));
+    let platform = args.platform.as_deref().unwrap_or("sdsc");
+    let model = args.model.as_deref().unwrap_or("default");
     let hosts = Platform::named(platform).ok_or_else(|| unknown("platform", platform, &Platform::NAMES))?;
     let model = Model::named(model).ok_or_else(|| unknown("availability model", model, &Model::NAMES))?;
     let trace = model.trace(args.seed, FIRST_DAY, hosts.clocks_mhz(args.seed, HOSTS));
@@ -104,9 +105,12 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
 
 /// The fitted laws, with their times in hours as the literature has them.
 fn laws(what: &Durations) -> Option<String> {
-    let (weibull, lognormal) = (what.weibull?, what.lognormal?);
-    let (shape, scale) = (weibull.shape, weibull.scale / 3_600.0);
-    let (mu, sigma) = (lognormal.mu - 3_600_f64.ln(), lognormal.sigma);
+    let weibull = what.weibull?;
+    let lognormal = what.lognormal?;
+    let shape = weibull.shape;
+    let scale = weibull.scale / 3_600.0;
+    let mu = lognormal.mu - 3_600_f64.ln();
+    let sigma = lognormal.sigma;
     Some(format!(
         "Weibull of shape {shape:.2} and scale {scale:.2} h, lognormal of mu {mu:.2} (of hours) and sigma {sigma:.2}"
     ))

@@ -35,8 +35,10 @@ impl ExclPred {
 
     fn forecast(self, scene: &Scene<'_>) -> Option<Forecast> {
         let fleet = &scene.hosts.index;
-        let (work_s, hosts) = (scene.work_s()?, fleet.usable_slots);
-        let (rate, mean_speed) = (fleet.fleet.mean_rate()?, fleet.fleet.speed_mean_sd().0);
+        let work_s = scene.work_s()?;
+        let hosts = fleet.usable_slots;
+        let rate = fleet.fleet.mean_rate()?;
+        let mean_speed = fleet.fleet.speed_mean_sd().0;
         let finish = scene.now + predict::makespan(scene.unsettled(), hosts, work_s, rate, scene.settings.start_cost)?;
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
         let reverts = Time(finish.0.saturating_sub(early.0));

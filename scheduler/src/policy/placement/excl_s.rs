@@ -34,7 +34,8 @@ impl ExclS {
 
     pub(super) fn objection(self, scene: &Scene<'_>, host: &Host) -> Option<String> {
         let threshold = self.threshold(scene);
-        let (sds, speed) = (self.sds, host.speed);
+        let sds = self.sds;
+        let speed = host.speed;
         (speed.factor() < threshold).then(|| {
             format!(
                 "too slow: speed {speed} is below {threshold:.2}, which is {sds} standard deviations under the mean"

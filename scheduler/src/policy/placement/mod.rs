@@ -144,7 +144,8 @@ impl<'a> Scene<'a> {
 
     /// Whether the host offers what the job needs, and should be there for long enough.
     pub(crate) fn does(&self, id: HostId) -> bool {
-        let (now, start_cost) = (self.now, self.settings.start_cost);
+        let now = self.now;
+        let start_cost = self.settings.start_cost;
         let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
         self.hosts.offer(id, self.needs())
             && self.job.bar(id).is_none()

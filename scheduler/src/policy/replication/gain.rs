@@ -88,7 +88,8 @@ impl<'a> Gains<'a> {
         let end_s = search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
         let step_s = (end_s - search.begin_s) / POINTS as f64;
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
-        let (open, odds) = (Vec::with_capacity(tasks), Vec::with_capacity(tasks));
+        let open = Vec::with_capacity(tasks);
+        let odds = Vec::with_capacity(tasks);
         let fall = (-2.0 * step_s / (search.task_s + search.best_s)).exp();
         let alive = |steps: f64| search.curves.resumption.alive(steps * step_s);
         let row = |part| std::array::from_fn(|place| alive(place as f64 + part as f64 / PARTS as f64));
@@ -104,7 +105,8 @@ impl<'a> Gains<'a> {
 
     /// One more task, with the laws of its live attempts.
     pub(crate) fn open(&mut self, open: Open, laws: impl Iterator<Item = Law>) {
-        let (mut undone, mut first_s) = ([1.0; POINTS], f64::INFINITY);
+        let mut undone = [1.0; POINTS];
+        let mut first_s = f64::INFINITY;
         for law in laws {
             first_s = first_s.min(law.end_s);
             self.multiply(&mut undone, &law);
@@ -133,7 +135,8 @@ impl<'a> Gains<'a> {
         let parts = (age - f64::from(place)) * PARTS as f64;
         let part = (parts as u32).min(PARTS as u32 - 1);
         let weight = parts - f64::from(part);
-        let (gone, here) = (1.0 - law.alive, law.alive * (1.0 - law.undisturbed));
+        let gone = 1.0 - law.alive;
+        let here = law.alive * (1.0 - law.undisturbed);
         let rows = self.lasting[part as usize][place as usize..]
             .iter()
             .zip(&self.lasting[part as usize + 1][place as usize..]);
@@ -238,7 +241,12 @@ mod tests {
     }
 
     fn search(curves: &Curves, last_s: f64) -> Gains<'_> {
-        let (begin_s, task_s, start_s, best_s, notice_s, keeps) = (0.0, 100.0, 0.0, 100.0, 5.0, false);
+        let begin_s = 0.0;
+        let task_s = 100.0;
+        let start_s = 0.0;
+        let best_s = 100.0;
+        let notice_s = 5.0;
+        let keeps = false;
         Gains::new(3, Search { curves, begin_s, last_s, task_s, start_s, best_s, notice_s, keeps })
     }
 

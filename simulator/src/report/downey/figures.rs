@@ -93,7 +93,8 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
     let each = logs.len().div_ceil(DOTS).max(1);
     let points = logs.iter().copied().step_by(each).collect();
     let most = logs.iter().map(|(x, y)| x.max(*y)).fold(1.0, f64::max);
-    let (mut means, mut medians) = (Vec::new(), Vec::new());
+    let mut means = Vec::new();
+    let mut medians = Vec::new();
     for column in 0..COLUMNS {
         let at = |edge: usize| most * edge as f64 / COLUMNS as f64;
         let mut inside: Vec<f64> =
@@ -128,7 +129,8 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
         kept.iter().filter(with).map(|other| other.hosts).sum::<u32>()
     };
     let outline = |stay: &Kept| {
-        let (low, high) = (f64::from(base(stay)), f64::from(base(stay) + stay.hosts));
+        let low = f64::from(base(stay));
+        let high = f64::from(base(stay) + stay.hosts);
         let corners =
             [(stay.from_s, low), (stay.to_s, low), (stay.to_s, high), (stay.from_s, high), (stay.from_s, low)];
         (format!("job {}", stay.job + 1), corners.map(|(at_s, hosts)| (at_s / 60.0, hosts)).to_vec())

@@ -97,7 +97,8 @@ impl Found {
             None => Done::Baseline(baseline(&days[*seed])),
             Some(rule) => Done::System(system(&days[*seed], rule)),
         });
-        let (mut baselines, mut systems) = (Vec::new(), Vec::new());
+        let mut baselines = Vec::new();
+        let mut systems = Vec::new();
         for one in done {
             match one {
                 Done::Baseline(one) => baselines.push(one),

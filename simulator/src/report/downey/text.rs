@@ -161,7 +161,8 @@ fn ours(out: &mut String, found: &Found) {
         row(out, [price.to_string(), Unit::Change.spread(one.slower), Unit::Change.spread(one.utilised)]);
     }
     if let Some(one) = found.followed(OURS.label) {
-        let (faster, used) = (one.slower.mean <= -0.08, one.utilised.mean >= 0.0);
+        let faster = one.slower.mean <= -0.08;
+        let used = one.utilised.mean >= 0.0;
         let word = |reached: bool| if reached { "reached" } else { "not reached" };
         let _ = writeln!(
             out,

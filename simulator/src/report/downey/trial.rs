@@ -26,7 +26,8 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
     let rate = LOAD * f64::from(PROCESSORS) / mean_work_s();
     let day = |day: u32| {
         let mut stream = Stream::new("downey-workload", seed, day, 0);
-        let (mut jobs, mut submit_s) = (Vec::new(), 0.0);
+        let mut jobs = Vec::new();
+        let mut submit_s = 0.0;
         loop {
             submit_s -= stream.unit().ln() / rate;
             if submit_s > DAYTIME_S {
@@ -135,8 +136,8 @@ pub(super) struct Baseline {
 /// AVG, and what the others would do under it.
 pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
     let law = UniformLog::PATIENT;
-    let (mut found, none) =
-        (Baseline { what_ifs: vec![WhatIf::default(); ASKED.len()], ..Baseline::default() }, Bias::default());
+    let mut found = Baseline { what_ifs: vec![WhatIf::default(); ASKED.len()], ..Baseline::default() };
+    let none = Bias::default();
     for arrivals in days {
         let what_ifs = &mut found.what_ifs;
         let mut deciding = |world: &Elastic<'_>| {
@@ -167,8 +168,12 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
 pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
     let law = UniformLog::PATIENT;
     let ruled = contender.ruled(&law);
-    let (mut bias, mut told) = (Bias::default(), Vec::new());
-    let (mut jobs, mut turnaround_s, mut useful_s, mut whole_s) = (0, 0.0, 0.0, 0.0);
+    let mut bias = Bias::default();
+    let mut told = Vec::new();
+    let mut jobs = 0;
+    let mut turnaround_s = 0.0;
+    let mut useful_s = 0.0;
+    let mut whole_s = 0.0;
     for arrivals in days {
         let kept = Elastic::new(arrivals, PROCESSORS).run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
         // Until the day is over, or the last job has begun.

@@ -75,7 +75,9 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
             let law: Law = law.parse()?;
             let came = each_run(study.threads, study.runs, |number| {
                 let run_number = u32::try_from(number).unwrap_or(u32::MAX);
-                let (hosts, tasks, seed) = (HOSTS, TASKS, study.seed);
+                let hosts = HOSTS;
+                let tasks = TASKS;
+                let seed = study.seed;
                 let case = Case { owners, hosts, tasks, law: &law, unit_s, known: KNOWN, seed, run: run_number };
                 ways.iter().map(|way| run(&case, *way)).collect::<Vec<Came>>()
             });

@@ -73,7 +73,8 @@ fn gains(found: &Found) -> [Claim; 4] {
     let light = ["TruncN[6,16]", "Beta[0,1]"];
     let heavy = ["Exp[0,16]", "Pareto[1,20]"];
     let of = |laws: [&str; 2]| laws.map(|law| ["Full", "Beta"].map(|widths| gain(found, law, widths))).concat();
-    let (light, heavy) = (of(light), of(heavy));
+    let light = of(light);
+    let heavy = of(heavy);
     let more: Vec<f64> = light.iter().map(|gain| gain.0 - 1.0).collect();
     let sooner: Vec<f64> = light.iter().map(|gain| 1.0 - 1.0 / gain.1).collect();
     let times_more: Vec<f64> = heavy.iter().map(|gain| gain.0).collect();
@@ -114,7 +115,8 @@ fn widths(found: &Found) -> Claim {
         of("TOptimal") > of("HPC")
     };
     let paper = found.first.iter().filter(|(law, ..)| *law != LAWS[0].0);
-    let (all, good) = (paper.clone().count(), paper.filter(better).count());
+    let all = paper.clone().count();
+    let good = paper.filter(better).count();
     Claim {
         claim: "TOptimal uses the machine better than HPC whatever the laws of run times and processors (Figure 3)",
         paper: "16 of 16",
@@ -151,11 +153,13 @@ fn backfilling(found: &Found) -> [Claim; 3] {
         |cells: &[Cell], who: &str| cells.iter().find(|cell| cell.who == who).map_or(f64::NAN, |c| c.utilisation.value);
     let ratio =
         |a: &str, b: &str| -> Vec<f64> { found.second.iter().map(|(_, cells)| at(cells, a) / at(cells, b)).collect() };
-    let (hpc, ours) = (ratio("HPC, speculative", "HPC, classic"), ratio("TOptimal, speculative", "TOptimal, classic"));
+    let hpc = ratio("HPC, speculative", "HPC, classic");
+    let ours = ratio("TOptimal, speculative", "TOptimal, classic");
     let crossing = ratio("HPC, speculative", "TOptimal, classic");
     let from = found.second.iter().zip(&crossing).find(|(_, ratio)| **ratio >= 1.0).map(|((percent, _), _)| *percent);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (hpc, ours) = (mean(&hpc) - 1.0, mean(&ours) - 1.0);
+    let hpc = mean(&hpc) - 1.0;
+    let ours = mean(&ours) - 1.0;
     [
         Claim {
             claim: "speculative backfilling helps HPC drastically (Figure 5)",
@@ -192,11 +196,14 @@ fn streams(found: &Found) -> [Claim; 3] {
         used("ATOptimal") + 5e-4 >= used("HPC")
     };
     let all = found.third.len();
-    let (good, over) = (found.third.iter().filter(best).count(), found.third.iter().filter(over_hpc).count());
+    let good = found.third.iter().filter(best).count();
+    let over = found.third.iter().filter(over_hpc).count();
     let large = |who: &str| -> Vec<f64> {
         found.third.iter().map(|(_, cells)| of(cells, who, |cell| cell.large.value)).collect()
     };
-    let (topt, atopt, hpc) = (large("TOptimal"), large("ATOptimal"), large("HPC"));
+    let topt = large("TOptimal");
+    let atopt = large("ATOptimal");
+    let hpc = large("HPC");
     let between = (0..all).filter(|at| topt[*at] <= atopt[*at] + 0.5 && atopt[*at] <= hpc[*at] + 0.5).count();
     let rising = atopt.windows(2).filter(|pair| pair[1] + 0.5 >= pair[0]).count();
     let ends =
@@ -238,8 +245,8 @@ fn intrepid(found: &Found) -> [Claim; 3] {
         _ => (f64::NAN, f64::NAN),
     };
     let plain = against("ATOptimal, classic", "HPC, classic");
-    let (hpc, ours) =
-        (against("HPC, speculative", "HPC, classic"), against("ATOptimal, speculative", "ATOptimal, classic"));
+    let hpc = against("HPC, speculative", "HPC, classic");
+    let ours = against("ATOptimal, speculative", "ATOptimal, classic");
     let whole = against("ATOptimal, speculative", "HPC, classic");
     let told = |(used, response): (f64, f64)| {
         format!("utilisation {}, response {}", percents(&[used]), percents(&[-response]))

@@ -204,7 +204,8 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
         ("TOptimal, speculative", Asking::TimeOptimal, Backfill::Speculative),
     ];
     let steps: &[u32] = if study.quick { &[0, 25, 50, 75, 100] } else { &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100] };
-    let (large, short) = (law("truncnorm:1,8,4,2")?, law("truncnorm:0,4,1,1")?);
+    let large = law("truncnorm:1,8,4,2")?;
+    let short = law("truncnorm:0,4,1,1")?;
     let one = |percent: &u32| {
         let small = 2 * *percent as usize;
         let kinds = [Kind::new(large, Widths::Beta, 200 - small), Kind::new(short, Widths::Beta, small)];
@@ -230,7 +231,8 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
                 let stream = filled(&outcome, PROCESSORS, rate);
                 let work: f64 = jobs.iter().map(|job| f64::from(job.processors) * job.run).sum();
                 let large = outcome.response(&jobs);
-                let (many, few) = (stream.work / small, jobs.len() as f64);
+                let many = stream.work / small;
+                let few = jobs.len() as f64;
                 let all = (large * few + (stream.wait + small) * many) / (few + many);
                 ((work + stream.work) / (f64::from(PROCESSORS) * stream.end), all, large)
             });

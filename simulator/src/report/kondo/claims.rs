@@ -166,7 +166,8 @@ fn prediction(table: &Table) -> Vec<Claim> {
         let site = table.site(platform).unwrap_or_default();
         table.gain(site, "EXCL-PRED", "EXCL-S.5", 400).unwrap_or(f64::NAN)
     };
-    let (lri, homogeneous) = (four("lri-wisc"), four("homogeneous"));
+    let lri = four("lri-wisc");
+    let homogeneous = four("homogeneous");
     claims.push(Claim {
         claim: "EXCL-PRED is better than EXCL-S.5 at 400 tasks on LRI-WISC and on homogeneous hosts",
         paper: "17, 12 %",

@@ -77,7 +77,8 @@ impl Table {
 
     /// A cell's ratio.
     pub(super) fn ratio(&self, platform: &str, label: &str, tasks: u32, minutes: f64) -> Option<f64> {
-        let (site, job) = (self.site(platform)?, self.job(tasks, minutes)?);
+        let site = self.site(platform)?;
+        let job = self.job(tasks, minutes)?;
         self.reading(site, label, job).map(|cell| cell.ratio.value)
     }
 }

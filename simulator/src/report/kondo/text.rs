@@ -47,7 +47,8 @@ fn percent(part: f64) -> String {
 }
 
 fn head(out: &mut String, found: &Findings) {
-    let (main, study) = (&found.main, &found.study);
+    let main = &found.main;
+    let study = &found.study;
     line(out, "# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n");
     let geo = |label: &str| main.geo(None, label).map_or(f64::NAN, |number| number.value);
     let worst = |label: &str| main.summary(None, label).map_or(f64::NAN, |summary| summary.worst);

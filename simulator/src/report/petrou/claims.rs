@@ -64,7 +64,8 @@ fn percent(part: f64) -> String {
 
 fn shares(results: &Results) -> Vec<Claim> {
     use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, InteractiveFcfs, InteractiveSrpt, SrptFcfs};
-    let (interactive, batch) = (results.factors(InteractiveSrpt, SrptFcfs), results.factors(BatchSrpt, SrptFcfs));
+    let interactive = results.factors(InteractiveSrpt, SrptFcfs);
+    let batch = results.factors(BatchSrpt, SrptFcfs);
     let twice = [interactive.at_least(2.0), batch.at_least(2.0)];
     let same = 1.0 - interactive.at_least(1.05);
     let fcfs = [results.factors(InteractiveFcfs, FcfsFcfs), results.factors(BatchFcfs, FcfsFcfs)];
@@ -179,12 +180,17 @@ fn users(results: &Results) -> Vec<Claim> {
 }
 
 fn others(results: &Results) -> Vec<Claim> {
-    let (change, tasks) = (results.slice(Axis::Change), results.slice(Axis::Tasks));
-    let (service, think) = (results.slice(Axis::Service), results.slice(Axis::Think));
+    let change = results.slice(Axis::Change);
+    let tasks = results.slice(Axis::Tasks);
+    let service = results.slice(Axis::Service);
+    let think = results.slice(Axis::Think);
     let [from, to] = [0.0, 0.2].map(|x| three(change, x, Measured::vresp_s));
     let growth = |at: usize| to[at] / from[at];
     let slow = |tasks_max: f64| three(tasks, f64::midpoint(1.0, tasks_max), Measured::vslow);
-    let (one, sixteen, hundred, most) = (slow(1.0), slow(16.0), slow(128.0), slow(1_024.0));
+    let one = slow(1.0);
+    let sixteen = slow(16.0);
+    let hundred = slow(128.0);
+    let most = slow(1_024.0);
     let gain = |slice: &Slice, x: f64| {
         let [_, interactive, ours] = three(slice, x, Measured::vresp_s);
         interactive / ours

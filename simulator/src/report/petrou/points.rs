@@ -139,8 +139,8 @@ pub fn grid() -> Vec<Parameters> {
             for tasks_max in [1, 7, 13, 19] {
                 for service in 0..=10 {
                     for think in 0..=5 {
-                        let (service_s, think_s) =
-                            (20.0 + 360.0 * f64::from(service), 20.0 + 3_600.0 * f64::from(think));
+                        let service_s = 20.0 + 360.0 * f64::from(service);
+                        let think_s = 20.0 + 3_600.0 * f64::from(think);
                         points.push(Parameters { users, change_max, tasks_max, service_s, think_s });
                     }
                 }

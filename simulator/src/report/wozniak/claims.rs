@@ -164,7 +164,8 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
     let perfect = [Device::Poly, Device::Ns].map(|device| results.of(device, MIDDLE, exact, NONE));
     let qoes = results.qoes(Device::Poly, NONE, 0.05);
     let worst = qoes.iter().map(|qoe| results.of(Device::Poly, MIDDLE, *qoe, NONE).kept).fold(1.0, f64::min);
-    let (low, fair) = (results.group(NONE, Group::B, bad), results.group(NONE, Group::A, bad));
+    let low = results.group(NONE, Group::B, bad);
+    let fair = results.group(NONE, Group::A, bad);
     vec![
         Claim {
             section: "5.1",
@@ -213,7 +214,8 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
 
 fn hard(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
-    let (none, hard) = (results.of(Device::Poly, MIDDLE, bad, NONE), results.of(Device::Poly, MIDDLE, bad, HARD));
+    let none = results.of(Device::Poly, MIDDLE, bad, NONE);
+    let hard = results.of(Device::Poly, MIDDLE, bad, HARD);
     let cell = results.cell(Device::Poly, MIDDLE, bad, HARD);
     let killed = part(cell, |c| c.killed, |c| c.tasks);
     let lost = 1.0 - part(cell, |c| c.kept, |c| c.accepted);
@@ -287,7 +289,8 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
 /// The other device.
 fn similar(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
-    let (ns, ns_hard) = (results.of(Device::Ns, MIDDLE, bad, NONE), results.of(Device::Ns, MIDDLE, bad, HARD));
+    let ns = results.of(Device::Ns, MIDDLE, bad, NONE);
+    let ns_hard = results.of(Device::Ns, MIDDLE, bad, HARD);
     vec![Claim {
         section: "5.1",
         claim: "Real NS-2 run times give similar results (Figures 4 and 5)",
@@ -312,7 +315,8 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
     let hard = results.of(Device::Poly, MIDDLE, bad, HARD).kept;
     let series = std::iter::once(hard).chain(kept.iter().copied()).collect::<Vec<_>>();
     let rising = series.windows(2).all(|pair| pair[1] >= pair[0] - 0.01);
-    let (low, fair) = (results.group(&grace("0.5"), Group::B, bad), results.group(&grace("0.5"), Group::A, bad));
+    let low = results.group(&grace("0.5"), Group::B, bad);
+    let fair = results.group(&grace("0.5"), Group::A, bad);
     let words: Vec<String> = series.iter().map(|kept| format!("{kept:.2}")).collect();
     vec![
         Claim {
@@ -336,7 +340,9 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
 fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
     let of = |policy: &str| results.of(Device::Ns, MIDDLE, bad, policy);
-    let (none, hard, probabilistic) = (of(NONE), of(HARD), of(PROBABILISTIC));
+    let none = of(NONE);
+    let hard = of(HARD);
+    let probabilistic = of(PROBABILISTIC);
     let apart = results
         .table
         .qoes
@@ -347,13 +353,15 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
         })
         .fold(0.0, f64::max);
     let of_tasks = |policy: &str| part(results.cell(Device::Ns, MIDDLE, bad, policy), |c| c.just, |c| c.tasks);
-    let (just_hard, just_prob) = (of_tasks(HARD), of_tasks(PROBABILISTIC));
+    let just_hard = of_tasks(HARD);
+    let just_prob = of_tasks(PROBABILISTIC);
     let below: Vec<f64> = results.qoes(Device::Ns, NONE, 0.2);
     let under = below.iter().filter(|qoe| {
         let of = |policy: &str| results.of(Device::Ns, MIDDLE, **qoe, policy).kept;
         of(PROBABILISTIC) < of(NONE)
     });
-    let (under, all) = (under.count(), below.len());
+    let under = under.count();
+    let all = below.len();
     vec![
         Claim {
             section: "5.3",
@@ -398,10 +406,12 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
 
 fn groups(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
-    let (fair, low) = (results.group(PROBABILISTIC, Group::A, bad), results.group(PROBABILISTIC, Group::B, bad));
+    let fair = results.group(PROBABILISTIC, Group::A, bad);
+    let low = results.group(PROBABILISTIC, Group::B, bad);
     let cell = results.table.groups(MIDDLE, bad, PROBABILISTIC, Pressure::Usual);
     let killed = |group| cell.map_or(f64::NAN, |cell| cell.part_of(group, |c| c.killed, |c| c.tasks));
-    let (killed_a, killed_b) = (killed(Group::A), killed(Group::B));
+    let killed_a = killed(Group::A);
+    let killed_b = killed(Group::B);
     let ordered: Vec<f64> = results.table.qoes.iter().copied().filter(|qoe| *qoe > 0.0 && *qoe <= bad).collect();
     let better = ordered.iter().filter(|qoe| {
         results.group(PROBABILISTIC, Group::A, **qoe).kept > results.group(PROBABILISTIC, Group::B, **qoe).kept
@@ -460,7 +470,8 @@ pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
         })
     };
     let found = |device, policy: &str| ratios(of(device, policy), Group::A);
-    let (poly, ns) = (found(Device::Poly, super::OURS), found(Device::Ns, super::OURS));
+    let poly = found(Device::Poly, super::OURS);
+    let ns = found(Device::Ns, super::OURS);
     vec![
         ("acceptance, PolyDevice".to_owned(), poly.accepted, 0.85),
         ("acceptance, NS-Device".to_owned(), ns.accepted, 0.9),

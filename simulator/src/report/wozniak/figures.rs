@@ -48,7 +48,8 @@ fn by_hosts(table: &Table, number: u32, title: &str, device: Device, policy: &st
 
 /// All figures.
 pub(super) fn figures(table: &Table) -> Vec<Figure> {
-    let (poly, ns) = (Device::Poly, Device::Ns);
+    let poly = Device::Poly;
+    let ns = Device::Ns;
     let mut all = vec![
         by_hosts(table, 2, "Figure 2: PolyDevice, no enforcement", poly, NONE),
         by_hosts(table, 3, "Figure 3: PolyDevice, hard enforcement", poly, HARD),

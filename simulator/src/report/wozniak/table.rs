@@ -59,7 +59,8 @@ impl Cell {
 
     /// One count by another, over all tests and groups; 0 by 0 is 0.
     pub(super) fn part(&self, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts) -> usize) -> f64 {
-        let (of, all) = (self.sum(|counts| of(counts) as f64), self.sum(|counts| all(counts) as f64));
+        let of = self.sum(|counts| of(counts) as f64);
+        let all = self.sum(|counts| all(counts) as f64);
         if all > 0.0 { of / all } else { 0.0 }
     }
 
@@ -109,7 +110,8 @@ impl Table {
             let Trial { device, hosts, qoe, policy, users, pressure } = &cell.trial;
             let groups: &[Group] = if *users == Users::Both { &[Group::A, Group::B] } else { &[Group::A] };
             for group in groups {
-                let (acceptance, guarantee) = (cell.acceptance(*group), cell.guarantee(*group));
+                let acceptance = cell.acceptance(*group);
+                let guarantee = cell.guarantee(*group);
                 let count = |of: fn(&Counts) -> usize| cell.mean(*group, |counts| of(counts) as f64).mean;
                 let _ = writeln!(
                     out,

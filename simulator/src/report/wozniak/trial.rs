@@ -133,7 +133,9 @@ pub(super) fn part(of: usize, all: usize) -> f64 {
 impl Trial {
     /// A trial of the paper's: one group of users, the usual pressure.
     pub fn usual(device: Device, hosts: usize, qoe: f64, policy: &str) -> Self {
-        let (policy, users, pressure) = (policy.to_owned(), Users::Fair, Pressure::Usual);
+        let policy = policy.to_owned();
+        let users = Users::Fair;
+        let pressure = Pressure::Usual;
         Trial { device, hosts, qoe, policy, users, pressure }
     }
 

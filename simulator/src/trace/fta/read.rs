@@ -142,7 +142,8 @@ impl Hosts {
             drafts.push(Draft::new(name));
             drafts.len() - 1
         });
-        let (start, end) = (Moment::parse("event_start_time", start)?, Moment::parse("event_stop_time", stop)?);
+        let start = Moment::parse("event_start_time", start)?;
+        let end = Moment::parse("event_stop_time", stop)?;
         let note = Note { owner_active: None, reason: known(why).map(Arc::from) };
         let draft = &mut drafts[place];
         self.events.insert((place, event.to_owned()), draft.stretches.len());
@@ -154,7 +155,9 @@ impl Hosts {
         let place = self.places.get(&(platform.to_owned(), node.to_owned(), component.to_owned()));
         let at = place.and_then(|place| Some((*place, *self.events.get(&(*place, event.to_owned()))?)));
         let Some((place, at)) = at else {
-            let (event, node, component) = (event.to_owned(), node.to_owned(), component.to_owned());
+            let event = event.to_owned();
+            let node = node.to_owned();
+            let component = component.to_owned();
             return Err(Flaw::NoEvent { event, node, component });
         };
         let stretch = &mut self.drafts[place].stretches[at];
@@ -178,7 +181,8 @@ impl Hosts {
     }
 
     fn add_node(&mut self, fields: &[&str]) {
-        let (node, platform) = (fields[0], fields[1]);
+        let node = fields[0];
+        let platform = fields[1];
         let Some(clock_mhz) = clock_mhz(fields[6]) else { return };
         let from = (platform.to_owned(), node.to_owned(), String::new());
         for (_, place) in self.places.range(from..).take_while(|(key, _)| key.0 == platform && key.1 == node) {

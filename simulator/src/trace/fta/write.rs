@@ -43,10 +43,14 @@ impl Trace {
 
     fn tables(&self) -> [(&'static str, String); 6] {
         let platform = format!("{PLATFORM}1\tdeskgrid\tNULL\tDesktop Grid\tNULL\n");
-        let (mut nodes, mut components, mut creators) = (NODE.to_owned(), COMPONENT.to_owned(), CREATOR.to_owned());
-        let (mut events, mut states) = (EVENTS.to_owned(), STATES.to_owned());
+        let mut nodes = NODE.to_owned();
+        let mut components = COMPONENT.to_owned();
+        let mut creators = CREATOR.to_owned();
+        let mut events = EVENTS.to_owned();
+        let mut states = STATES.to_owned();
         for (n, host) in self.hosts.iter().enumerate() {
-            let (id, name) = (n + 1, &host.name);
+            let id = n + 1;
+            let name = &host.name;
             let _ = write!(nodes, "{id}\t1\t{name}\t{NULL}\t{NULL}\tUTC\t{} MHz", host.clock_mhz);
             nodes += &format!("\t{NULL}").repeat(9);
             nodes.push('\n');
@@ -71,7 +75,9 @@ impl Trace {
         let name = &host.name;
         for (n, (segment, note)) in host.noted().enumerate() {
             let at = |s: f64| absolute(self.origin_s, s);
-            let (start, end, kind) = (at(segment.start_s), at(segment.end_s), u8::from(segment.up));
+            let start = at(segment.start_s);
+            let end = at(segment.end_s);
+            let kind = u8::from(segment.up);
             let reason = note.reason.as_deref().filter(|reason| is_code(reason)).unwrap_or(NULL);
             let _ = writeln!(events, "{n}\t0\t{id}\t1\t{name}\t{kind}\t{start}\t{end}\t{reason}");
             if has_state(&segment, &note) {

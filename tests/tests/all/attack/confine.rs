@@ -40,7 +40,8 @@ fn a_task_is_not_root_and_sees_no_process_of_others_and_sets_nothing_of_the_kern
 #[test]
 fn a_task_cannot_end_its_worker_nor_lock_it_out_of_its_directory() {
     let Some(mut grid) = by_default() else { return };
-    let (pid, home) = (grid.running("h1").pid(), grid.state("h1").join("worker"));
+    let pid = grid.running("h1").pid();
+    let home = grid.state("h1").join("worker");
     let mode = |path: &std::path::Path| fs::metadata(path).expect("it is there").permissions().mode();
     let before = (mode(&home), mode(&home.join("identity")));
     let act = format!(

@@ -47,7 +47,8 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
     let bag = grid.submit(["--", "sh", "-c", "sleep 1; head -c 100000 /dev/zero | tr '\\0' x"]);
     grid.until("the task runs", &["job", "info", &bag], |j| (j["tasks"]["running"] == 1).then_some(()));
     grid.kill_master();
-    let (result, spool) = (vec![b'x'; 100_000], grid.state("h1"));
+    let result = vec![b'x'; 100_000];
+    let spool = grid.state("h1");
     let spooled = eventually("the result is in the spool", PATIENCE, || {
         let here: Vec<_> = files_of(&spool, &result).into_iter().filter(|path| !path.ends_with("out")).collect();
         here.iter().any(|path| path.to_string_lossy().contains("spool")).then_some(here)

@@ -82,7 +82,8 @@ fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_th
     grid.worker("w1").config(SOON).start();
     let job = grid.submit(["--array", "1-30", "--wait", "--", "sh", "-c", "echo result $DESKGRID_TASK_ID"]);
     stop(&mut grid);
-    let (store, aside) = (home(&grid).join("store.sqlite"), grid.dir().join("aside"));
+    let store = home(&grid).join("store.sqlite");
+    let aside = grid.dir().join("aside");
     let log = home(&grid).join("store.sqlite-wal");
     assert_eq!(fs::metadata(log).map_or(0, |log| log.len()), 0, "after an orderly end the store's file alone is whole");
     fs::rename(&store, &aside).expect("can be moved");
@@ -103,7 +104,8 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);
-    let (real, aside) = (home(&grid), grid.dir().join("aside"));
+    let real = home(&grid);
+    let aside = grid.dir().join("aside");
     fs::rename(&real, &aside).expect("can be moved");
     let client = grid.state("admin").join("client");
     let admin = grid.dir().join("admin-aside");

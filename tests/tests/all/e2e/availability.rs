@@ -95,7 +95,8 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
     grid.file("slow/hosts.csv", hosts);
     let mut text = "host,start_s,end_s,host_available,cpu_fraction\n".to_owned();
     for Segment { start_s, end_s, up, cpu } in segments {
-        let (start_s, end_s) = (start_s * 1_000.0, end_s * 1_000.0);
+        let start_s = start_s * 1_000.0;
+        let end_s = end_s * 1_000.0;
         text += &format!("h1,{start_s},{end_s},{},{cpu}\n", u8::from(*up));
     }
     grid.file("slow/availability.csv", text);

@@ -28,7 +28,8 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
 fn a_worker_whose_owner_demands_what_the_host_lacks_says_so_and_does_not_start() {
     let grid = Grid::start();
     let file = grid.file("strict.toml", "confinement = \"account\"");
-    let (file, token) = (file.to_str().expect("UTF-8"), grid.token("worker"));
+    let file = file.to_str().expect("UTF-8");
+    let token = grid.token("worker");
     let words = ["worker", "start", "--slots", "1", "--master", grid.listen(), "--join", &token, "--config", file];
     let said = grid.as_user("strict", words).stderr;
     assert!(said.contains("confinement = \"account\"") && said.contains("no account for tasks"), "{said}");

@@ -52,7 +52,8 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     let taken = grid.json(asked(&deadline, "1-10", &["--noop", "--wait"]));
     assert_eq!(taken["accepted"], Value::Bool(true), "{taken}");
     assert!((0.0..=1.0).contains(&number(&taken["probability"])), "{taken}");
-    let (finished, deadline) = (&taken["info"]["finished"], &taken["deadline"]);
+    let finished = &taken["info"]["finished"];
+    let deadline = &taken["deadline"];
     // ISO times of the same length compare as text.
     assert!(finished.as_str().expect("it is finished") <= deadline.as_str().expect("a deadline"), "{taken}");
     assert_eq!(taken["info"]["policy"], "PROMISE", "{taken}");
@@ -85,7 +86,8 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
     grid.submit(["--estimate", "1s", "--wait", "--", "sh", "-c", "sleep 6"]);
 
     // How busy this machine is must not matter here: so nothing is inflated.
-    let (sleep, policy) = (long_sleep(), "PROMISE:policing=hard:inflated=no");
+    let sleep = long_sleep();
+    let policy = "PROMISE:policing=hard:inflated=no";
     let script = format!("test $DESKGRID_ATTEMPT_ID = 2 || exec sleep {sleep}");
     let asked = ["--estimate", "5s", "--deadline", "10m", "--policy", policy, "--", "sh", "-c"];
     let long = grid.submit(asked.iter().copied().chain([script.as_str()]));
@@ -228,7 +230,8 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     let times = grid.file("times.txt", "1s\n9m\n2s\n").display().to_string();
     let uneven = grid.submit(["--estimates", &times, "--deadline", "1h", "--array", "4-6", "--noop"]);
     let bag = |grid: &Grid| grid.submit(["--estimate", "1m", "--deadline", "1h", "--noop"]);
-    let (first, second) = (bag(&grid), bag(&grid));
+    let first = bag(&grid);
+    let second = bag(&grid);
     grid.deskgrid(["job", "cancel", &first]).expect_code(0);
     let third = bag(&grid);
     let told = grid.deskgrid(["job", "retry", &first]).expect_code(0).stdout;

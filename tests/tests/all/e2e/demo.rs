@@ -10,7 +10,8 @@ use super::all_gone;
 #[test]
 fn the_demo_leaves_a_picture_and_nothing_else() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let (temp, home) = (dir.path().join("tmp"), dir.path().join("home"));
+    let temp = dir.path().join("tmp");
+    let home = dir.path().join("home");
     for new in [&temp, &home] {
         std::fs::create_dir(new).expect("a directory can be made");
     }

@@ -57,7 +57,8 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
 
     let id = taken["job"].to_string();
     let slow = attempts(&grid, &format!("{id}.3"));
-    let (killed, last) = (&slow[0], slow.last().expect("attempts"));
+    let killed = &slow[0];
+    let last = slow.last().expect("attempts");
     let says = |attempt: &Value, what: &str| attempt["reason"].as_str().is_some_and(|why| why.contains(what));
     assert!(slow.len() >= 2, "{slow:?}");
     assert_eq!((&killed["state"], &last["state"]), (&"killed".into(), &"finished".into()), "{slow:?}");

@@ -76,7 +76,8 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
 fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     // No heartbeat comes to the help within the test.
     let mut grid = Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
-    let (sleep, go) = (long_sleep(), grid.dir().join("go"));
+    let sleep = long_sleep();
+    let go = grid.dir().join("go");
     grid.worker("mine").config("confinement = \"process\"").start();
     let script =
         format!("test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done", go.display());

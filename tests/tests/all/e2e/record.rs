@@ -93,7 +93,8 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
 /// The run was what the test is about: every policy started tasks, an owner came, a host was lost.
 fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
     let mut started = BTreeSet::new();
-    let (mut present, mut lost) = (false, false);
+    let mut present = false;
+    let mut lost = false;
     for step in &run.steps {
         present |= matches!(step.event, Event::OwnerChanged { owner: common::host::OwnerState::Present(_), .. });
         if let Event::JobSubmitted { job, bag } = &step.event

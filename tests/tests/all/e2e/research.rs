@@ -29,7 +29,8 @@ fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
         ["simulate", "--trace", &dir, "--policy", "optimal,pri-cr", "--tasks", "1", "--size", "5m", "--start", "0"];
     let answer = grid.json(asked);
     let rows = answer["rows"].as_array().expect("rows");
-    let (best, row) = (&rows[0], &rows[1]);
+    let best = &rows[0];
+    let row = &rows[1];
     assert_eq!((best["policy"].as_str(), row["policy"].as_str()), (Some("OPTIMAL"), Some("PRI-CR")));
     assert!((number(&best["makespan_s"]) - 340.0).abs() < 1e-3, "{best}");
     assert!((number(&row["makespan_s"]) - 460.0).abs() < 1e-3, "{row}");

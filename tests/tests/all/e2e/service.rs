@@ -37,7 +37,8 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     let root = grid.dir().join("pc");
     let pc = root.to_str().expect("UTF-8");
     let settings = grid.file("owner.toml", "slots = 1\n");
-    let (token, settings) = (grid.token("worker"), settings.to_str().expect("UTF-8").to_owned());
+    let token = grid.token("worker");
+    let settings = settings.to_str().expect("UTF-8").to_owned();
 
     let install = ["worker", "install", "--root", pc, "--yes", "--config", &settings];
     let refused = on_pc(&grid, &install).expect_code(2);

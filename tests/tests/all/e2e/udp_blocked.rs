@@ -38,7 +38,9 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
     let far = Arc::new(UdpSocket::bind("127.0.0.1:0").expect("a port"));
     far.connect(master).expect("an address");
     let peer = Arc::new(Mutex::new(None));
-    let (near_too, far_too, peer_too) = (Arc::clone(&near), Arc::clone(&far), Arc::clone(&peer));
+    let near_too = Arc::clone(&near);
+    let far_too = Arc::clone(&far);
+    let peer_too = Arc::clone(&peer);
     thread::spawn(move || {
         let mut datagram = [0; 65_536];
         loop {

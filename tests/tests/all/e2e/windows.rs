@@ -22,9 +22,11 @@ fn minute_of_week() -> u32 {
 fn hours() -> String {
     let now = minute_of_week();
     let week = 7 * DAY;
-    let (from, to) = ((now + week - 30) % week, (now + 40) % week);
+    let from = (now + week - 30) % week;
+    let to = (now + 40) % week;
     let clock = |minute: u32| format!("{:02}:{:02}", minute % DAY / 60, minute % 60);
-    let (today, later) = (DAYS[(from / DAY) as usize], DAYS[((now / DAY + 3) % 7) as usize]);
+    let today = DAYS[(from / DAY) as usize];
+    let later = DAYS[((now / DAY + 3) % 7) as usize];
     format!("hours = [\"{today} {}-{}\", \"{later}\"]", clock(from), clock(to))
 }
 

@@ -61,12 +61,13 @@ impl Forger {
         params.extended_key_usages = vec![purpose];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         if kind == Kind::Expired {
-            (params.not_before, params.not_after) =
-                (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2020, 2, 1));
+            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2020, 2, 1);
         }
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("can be signed").der().clone();
-        let (ca, link) = (like.ca.clone(), like.link.clone());
+        let ca = like.ca.clone();
+        let link = like.link.clone();
         Identity { certificate, key: key.serialize_der().into(), ca, link, home: None }
     }
 }

@@ -93,7 +93,8 @@ pub(crate) const HERE: &str = "127.0.0.1";
 #[test]
 fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_open_nothing() {
     let hostile = Hostile::new();
-    let (pc, ann) = (hostile.enrol("worker", "pc"), hostile.enrol("client", "ann"));
+    let pc = hostile.enrol("worker", "pc");
+    let ann = hostile.enrol("client", "ann");
     // Expected: the words that the peer reads, and those in the audit log where they are others.
     let foreign = Forger::new().identity(&pc, forge::Kind::Good);
     let ours = hostile.ca();
@@ -329,7 +330,8 @@ async fn garbage(connection: &Connection, bytes: &[u8]) {
 #[test]
 fn broken_messages_and_the_messages_of_others_end_their_stream_and_nothing_else() {
     let hostile = Hostile::new();
-    let (ann, pc) = (hostile.enrol("client", "ann"), hostile.enrol("worker", "pc"));
+    let ann = hostile.enrol("client", "ann");
+    let pc = hostile.enrol("worker", "pc");
     let client = hostile.client(&ann);
     let request = common::wire::encode(&Open::Request).expect("short");
     let mut trailing = request.clone();

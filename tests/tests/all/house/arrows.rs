@@ -95,7 +95,8 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
     let name = |id: &cargo_metadata::PackageId| metadata[id].name.to_string();
     for (room, _) in PURE {
         let start = metadata.workspace_packages().iter().find(|p| p.name == room).expect("a room").id.clone();
-        let (mut reached, mut open) = (BTreeSet::new(), vec![start]);
+        let mut reached = BTreeSet::new();
+        let mut open = vec![start];
         while let Some(id) = open.pop() {
             let normal = |d: &&cargo_metadata::NodeDep| d.dep_kinds.iter().any(|k| k.kind == DependencyKind::Normal);
             let of_tests = |to: &cargo_metadata::PackageId| OF_TESTS.contains(&(&*name(&id), &*name(to)));

@@ -27,7 +27,8 @@ fn blocks(document: &str) -> Vec<Block> {
     for (number, line) in (1..).zip(document.lines()) {
         let trimmed = line.trim_start();
         if trimmed.starts_with("```") {
-            (fenced, open) = (!fenced, false);
+            fenced = !fenced;
+            open = false;
         } else if fenced || trimmed.is_empty() {
             open = false;
         } else {
@@ -88,7 +89,8 @@ fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
     let mut wrong = Vec::new();
     for path in documents() {
         for (line, block) in blocks(&text(&path)) {
-            let (place, holders) = (format!("{}:{line}", path.display()), holders(&block));
+            let place = format!("{}:{line}", path.display());
+            let holders = holders(&block);
             if claims(&block) && holders.is_empty() {
                 wrong.push(format!("{place}: no test is named; add {MARK} NAME -->"));
             }

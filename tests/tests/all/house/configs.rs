@@ -38,7 +38,9 @@ fn holds(holds: bool, what: &dyn std::fmt::Debug) -> Result<(), String> {
 /// What people know of BOINC: 3 minutes without input, 25 % of load, no battery.
 fn boinc(text: &str) -> Result<(), String> {
     let rules = owner(text)?;
-    let (input, load, battery) = (&rules.input, &rules.load, &rules.battery);
+    let input = &rules.input;
+    let load = &rules.load;
+    let battery = &rules.battery;
     let whole = load.of == worker::owner::rules::Whole::Host;
     let known = (input.idle_s, load.busy_above, battery.charge_above) == (180.0, 0.25, 1.0) && whole;
     holds(known && input.heed && load.heed && battery.heed && rules.evict_after_s == 0.0, &rules)
@@ -47,7 +49,8 @@ fn boinc(text: &str) -> Result<(), String> {
 /// What people know of HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3, 5 minutes, 10 minutes.
 fn htcondor(text: &str) -> Result<(), String> {
     let rules = owner(text)?;
-    let (input, load) = (&rules.input, &rules.load);
+    let input = &rules.input;
+    let load = &rules.load;
     let times = (input.idle_s, input.resume_s, rules.evict_after_s) == (900.0, 300.0, 600.0);
     let of = load.of == worker::owner::rules::Whole::Processor;
     holds(times && of && (load.busy_above, load.free_below) == (0.5, 0.3) && input.heed && load.heed, &rules)

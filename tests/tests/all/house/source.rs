@@ -37,7 +37,8 @@ fn blank_length(rest: &str, inside_name: bool) -> usize {
 }
 
 fn block_comment(rest: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
+    let mut depth = 0;
+    let mut at = 0;
     while at < rest.len() {
         let step = if rest[at..].starts_with("/*") {
             depth += 1;

@@ -72,7 +72,8 @@ fn lines_with(code: &str, name: &str) -> Vec<usize> {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     let whole = |line: &str| {
         line.match_indices(name).any(|(at, _)| {
-            let (before, after) = (&line[..at], &line[at + name.len()..]);
+            let before = &line[..at];
+            let after = &line[at + name.len()..];
             !before.ends_with(part) && (name.ends_with('!') || !after.starts_with(part))
         })
     };

@@ -53,7 +53,8 @@ fn search(known: &str, name: &str) -> Option<(u32, u32)> {
     let number = name.parse::<u32>().ok();
     let entries = known.lines().filter_map(|line| {
         let mut fields = line.split(':');
-        let (name, mut ids) = (fields.next()?, fields.skip(1));
+        let name = fields.next()?;
+        let mut ids = fields.skip(1);
         Some((name, (ids.next()?.parse::<u32>().ok()?, ids.next()?.parse::<u32>().ok()?)))
     });
     let found = entries.into_iter().find(|(known, (user, _))| *known == name || Some(*user) == number);

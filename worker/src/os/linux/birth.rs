@@ -117,9 +117,11 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
         list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
     };
-    let (argv, env) = (pointers(birth.argv), pointers(birth.env));
+    let argv = pointers(birth.argv);
+    let env = pointers(birth.env);
     let doors: Vec<libc::c_int> = birth.doors.iter().map(AsRawFd::as_raw_fd).collect();
-    let (stdio, cage) = (&birth.stdio, birth.cage);
+    let stdio = &birth.stdio;
+    let cage = birth.cage;
     let passed = cage.passed.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE)).collect::<Result<Vec<_>, _>>();
     let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
     let mut plan = Plan {
@@ -295,7 +297,8 @@ unsafe fn give_up_capabilities() -> bool {
         version: u32,
         pid: libc::c_int,
     }
-    let (header, none) = (Header { version: VERSION, pid: 0 }, [0_u32; 6]);
+    let header = Header { version: VERSION, pid: 0 };
+    let none = [0_u32; 6];
     // SAFETY: a system call with two locals of the size that the kernel reads.
     unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0 }
 }

@@ -226,10 +226,12 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
 /// Gives this user back the rights on his own directories and files in a tree, where somebody took them away; says on how
 /// many. What lies at `spared` stays as it is.
 pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
-    let (mut rest, mut repaired) = (vec![root.to_owned()], 0);
+    let mut rest = vec![root.to_owned()];
+    let mut repaired = 0;
     while let Some(path) = rest.pop() {
         let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        let (kind, mode) = (meta.file_type(), meta.permissions().mode());
+        let kind = meta.file_type();
+        let mode = meta.permissions().mode();
         if path == spared || !(kind.is_dir() || kind.is_file()) {
             continue;
         }
@@ -265,7 +267,8 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
         let close = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
-        let (dir, foreign) = (top.path().join("worker"), top.path().join("foreign"));
+        let dir = top.path().join("worker");
+        let foreign = top.path().join("foreign");
         let (identity, attempts, key) = (dir.join("identity"), dir.join("attempts"), dir.join("identity/key"));
         [&identity, &attempts].into_iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
         [&key, &foreign].into_iter().for_each(|file| fs::write(file, "x").unwrap());

@@ -43,7 +43,8 @@ impl Accounts {
             }
         }
         let own = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(process);
-        let (mut sum, mut parents) = (own.map_or(0, |(_, used)| used), vec![std::process::id()]);
+        let mut sum = own.map_or(0, |(_, used)| used);
+        let mut parents = vec![std::process::id()];
         while let Some(parent) = parents.pop() {
             for (child, used) in children.remove(&parent).unwrap_or_default() {
                 sum += used;
@@ -62,7 +63,8 @@ fn processors(stat: &str) -> Option<Load> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
     let total: u64 = fields.iter().sum();
-    let (idle, stolen) = (fields.get(3)? + fields.get(4).copied().unwrap_or(0), fields.get(7).copied().unwrap_or(0));
+    let idle = fields.get(3)? + fields.get(4).copied().unwrap_or(0);
+    let stolen = fields.get(7).copied().unwrap_or(0);
     let numbered =
         |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
@@ -98,7 +100,9 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         assert!(!accounts.foreign.is_empty() && !accounts.foreign.contains(&std::process::id()));
         for _ in 0..2 * AGAIN {
-            let (before, now, after) = (Accounts::default().ours(), accounts.ours(), Accounts::default().ours());
+            let before = Accounts::default().ours();
+            let now = accounts.ours();
+            let after = Accounts::default().ours();
             assert!(first <= before && before <= now && now <= after, "{first} {before} {now} {after}");
             assert!(!accounts.foreign.contains(&child.id()), "a new process of ours is not taken for another's");
         }

@@ -62,7 +62,8 @@ fn has_other_formats() -> bool {
 
 /// Says what it means that a program could not be executed.
 pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
-    let (name, there) = (&launch.argv[0], dir.join(program));
+    let name = &launch.argv[0];
+    let there = dir.join(program);
     match error.kind() {
         _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
         io::ErrorKind::NotFound if there.exists() => {
@@ -83,7 +84,8 @@ pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::E
 
 /// Says what it means that a wrapper could not execute a program of which nothing bad was seen.
 pub(super) fn out_of_sight(launch: &Launch) -> String {
-    let (name, level) = (&launch.argv[0], launch.confines.level);
+    let name = &launch.argv[0];
+    let level = launch.confines.level;
     format!(
         "program `{name}` or what it needs to start lies outside what tasks see at the level `{level}`: the owner of this host \
          can add its directory to `readable_paths`"

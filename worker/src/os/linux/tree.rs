@@ -106,7 +106,8 @@ fn first_whole_or_last(passes: impl Iterator<Item = Snapshot>) -> Option<Snapsho
 /// executes anything again.
 pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     let deadline = Instant::now() + FREEZE_PATIENCE;
-    let (mut told, mut at_rest) = (BTreeSet::new(), None);
+    let mut told = BTreeSet::new();
+    let mut at_rest = None;
     loop {
         let found = members(spared);
         let mut restless = false;

@@ -78,7 +78,8 @@ fn complete(file: &Path) -> Option<PathBuf> {
 
 /// Why a command that was built did not start.
 pub(super) fn why_not(launch: &Launch, program: &Path, error: &io::Error) -> String {
-    let (name, dir) = (&launch.argv[0], Path::new(&launch.dir));
+    let name = &launch.argv[0];
+    let dir = Path::new(&launch.dir);
     match error.kind() {
         _ if !dir.is_dir() => format!("the attempt's directory {} is not there", dir.display()),
         _ if error.raw_os_error() == Some(ERROR_BAD_EXE_FORMAT as i32) => {

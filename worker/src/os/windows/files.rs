@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn what_is_marked_read_only_is_removed_all_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let (tree, file) = (dir.path().join("a"), dir.path().join("a/b/c"));
+        let tree = dir.path().join("a");
+        let file = dir.path().join("a/b/c");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, "x").unwrap();
         let mut rights = fs::metadata(&file).unwrap().permissions();

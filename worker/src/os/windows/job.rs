@@ -122,7 +122,8 @@ impl Job {
         loop {
             let mut space = vec![0_usize; HEAD + room];
             let size = u32::try_from(size_of_val(&*space)).map_err(io::Error::other)?;
-            let (class, to) = (JobObjectBasicProcessIdList, space.as_mut_ptr());
+            let class = JobObjectBasicProcessIdList;
+            let to = space.as_mut_ptr();
             // SAFETY: the space is as big as is said, aligned, and initialised.
             let done =
                 checked(unsafe { QueryInformationJobObject(self.raw(), class, to.cast(), size, ptr::null_mut()) });
@@ -154,7 +155,8 @@ impl Drop for Job {
 /// What the processes of a job have used; nothing where the system does not say.
 pub(super) fn used(job: &OwnedHandle) -> Used {
     let mut info = MaybeUninit::<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION>::zeroed();
-    let (class, size) = (JobObjectBasicAccountingInformation, size_of_val(&info) as u32);
+    let class = JobObjectBasicAccountingInformation;
+    let size = size_of_val(&info) as u32;
     // SAFETY: an open handle and a local of the class's type; zeroes are a valid value of it.
     let info = unsafe {
         let to = info.as_mut_ptr().cast();

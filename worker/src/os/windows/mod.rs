@@ -95,7 +95,8 @@ impl Launcher {
         }) {
             Err(why) => State::NotStarted(why),
             Ok((main, process)) => {
-                let (stilled, frozen) = (Mutex::default(), Notify::new());
+                let stilled = Mutex::default();
+                let frozen = Notify::new();
                 State::Running(Box::new(Running { main, process, job, stilled, frozen }))
             }
         };

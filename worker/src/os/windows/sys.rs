@@ -159,7 +159,8 @@ pub(super) fn memory() -> Option<(u64, u64)> {
 
 /// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not say.
 pub(crate) fn clock_and_memory() -> (u64, u64) {
-    let (mut clock, mut size) = (0_u32, size_of::<u32>() as u32);
+    let mut clock = 0_u32;
+    let mut size = size_of::<u32>() as u32;
     let key = w!(r"HARDWARE\DESCRIPTION\System\CentralProcessor\0");
     // SAFETY: two strings with their final zeroes, a local of the asked type, and its size.
     let failed = unsafe {

@@ -22,7 +22,8 @@ impl Stilled {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let Ok(members) = job.members() else { return false };
-            let (mut news, mut failed) = (false, false);
+            let mut news = false;
+            let mut failed = false;
             for id in members {
                 if self.0.contains_key(&id) {
                     continue;

@@ -38,7 +38,8 @@ impl WeekTime {
 
 impl fmt::Display for WeekTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (day, minute) = (DAYS[(self.second() / DAY) as usize], self.second() % DAY / 60);
+        let day = DAYS[(self.second() / DAY) as usize];
+        let minute = self.second() % DAY / 60;
         write!(f, "{day} {:02}:{:02}", minute / 60, minute % 60)
     }
 }
@@ -70,7 +71,8 @@ impl Hours {
 
     /// After how long the answer changes; never, if none.
     pub fn changes_in(&self, at: WeekTime) -> Option<Span> {
-        let (now, second) = (self.allow(at), at.second());
+        let now = self.allow(at);
+        let second = at.second();
         let edges = self.windows.iter().flat_map(|(from, to)| [*from, *to % WEEK]);
         let ahead = edges.map(|edge| ((edge + WEEK - second - 1) % WEEK + 1, edge));
         let next = ahead.filter(|(_, edge)| self.open(*edge) != now).min();
@@ -91,7 +93,8 @@ impl Hours {
         let stays = |first: usize| {
             let last = (first..first + count).find(|window| closes(window % count))?;
             let week = WEEK * u32::from(last >= count);
-            let (from, last) = (self.windows[first].0, last % count);
+            let from = self.windows[first].0;
+            let last = last % count;
             Some((self.windows[last].1 + week - from, next(last) + week - from))
         };
         let begins = (0..count).filter(|window| closes((window + count - 1) % count));
@@ -157,7 +160,8 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
     for day in each_day(days)? {
         for range in times.split(',') {
             let (from, to) = range.split_once('-').ok_or_else(|| format!("`{range}` is not FROM-TO"))?;
-            let (from, to) = (day * DAY + second(from)?, day * DAY + second(to)?);
+            let from = day * DAY + second(from)?;
+            let to = day * DAY + second(to)?;
             if from == to {
                 return Err(format!("`{range}` ends when it begins"));
             }
@@ -179,7 +183,8 @@ fn each_day(list: &str) -> Result<Vec<u32>, String> {
     let mut days = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
+        let first = number(first)?;
+        let last = number(last)?;
         days.extend((0..=(last + 7 - first) % 7).map(|more| (first + more) % 7));
     }
     Ok(days)
@@ -271,7 +276,8 @@ mod tests {
 
     #[test]
     fn a_host_is_lent_until_hours_are_closed_for_longer_than_a_frozen_task_is_kept() {
-        let (hour, patience) = (3_600, Some(s(900)));
+        let hour = 3_600;
+        let patience = Some(s(900));
         let nights = hours(&["mon-fri 18:00-08:00", "sat,sun"]);
         let night = Loan { left: s(9 * hour), again: s(19 * hour), longest: s((24 + 24 + 6) * hour) };
         assert_eq!(nights.loan(at(0, 23, 0), patience), Some(night));
@@ -302,7 +308,8 @@ mod tests {
             };
             let hours: Hours = windows.iter().map(text).collect::<Vec<_>>().try_into().unwrap();
             let at = WeekTime(start);
-            let (now, until) = (hours.allow(at), hours.changes_in(at));
+            let now = hours.allow(at);
+            let until = hours.changes_in(at);
             let week = s(WEEK).0;
             let checked = until.map_or(week, |until| until.0);
             for later in (0..checked).step_by(300_000_000).chain([checked - 1]) {

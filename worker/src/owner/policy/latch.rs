@@ -58,7 +58,8 @@ impl Latch {
     /// Lets time pass.
     pub(super) fn advance(&mut self, now: Time) {
         if let Some(at) = self.turns_at().filter(|at| *at <= now) {
-            (self.on, self.turned) = (!self.on, at);
+            self.on = !self.on;
+            self.turned = at;
         }
     }
 
@@ -66,7 +67,8 @@ impl Latch {
     pub(super) fn pull(&mut self, now: Time, pull: Pull) {
         self.advance(now);
         if pull != self.pull {
-            (self.pull, self.since) = (pull, now);
+            self.pull = pull;
+            self.since = now;
         }
         self.advance(now);
     }

@@ -105,7 +105,8 @@ impl Desk {
 
     /// Wakes up as it is told for so long; what was decided when, as far as it changed.
     fn sleep(&mut self, seconds: f64) -> Vec<(f64, Decision)> {
-        let (end, mut turns) = (self.now + seconds, vec![(self.now, self.decide())]);
+        let end = self.now + seconds;
+        let mut turns = vec![(self.now, self.decide())];
         while let Some(next) = self.policy.next_wakeup().map(Time::secs).filter(|next| *next <= end) {
             self.now = next;
             let decision = self.decide();
@@ -154,7 +155,9 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
 #[test]
 fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
     let mut rules = plain();
-    (rules.input.idle_s, rules.input.resume_s, rules.evict_after_s) = (900.0, 300.0, 600.0);
+    rules.input.idle_s = 900.0;
+    rules.input.resume_s = 300.0;
+    rules.evict_after_s = 600.0;
     let mut desk = Desk::quiet(rules.clone());
     desk.sees(0, idle(0.0));
     assert_eq!(desk.sleep(400.0)[1..], [(300.0, Decision::Run)], "suspended for less than the eviction takes");
@@ -219,7 +222,9 @@ fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
 #[test]
 fn a_load_can_be_a_part_of_the_whole_host() {
     let mut rules = plain();
-    (rules.load.of, rules.load.busy_above, rules.load.free_below) = (Whole::Host, 0.25, 0.25);
+    rules.load.of = Whole::Host;
+    rules.load.busy_above = 0.25;
+    rules.load.free_below = 0.25;
     let mut desk = Desk::quiet(rules);
     desk.sees(2, load(0.9));
     assert_eq!(desk.sleep(60.0).len(), 1, "0.9 of 4 processors are less than a quarter");
@@ -372,7 +377,8 @@ fn rules() -> impl Strategy<Value = Rules> {
             let windows = windows.into_iter().filter(|w| w.parse::<hours::Hours>().is_ok());
             let hours = windows.map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
             let mut rules = Rules { slots_when_active, hours, first_watch_s, ..plain() };
-            (rules.input.idle_s, rules.evict_after_s) = (idle_s, 200.0);
+            rules.input.idle_s = idle_s;
+            rules.evict_after_s = 200.0;
             rules.battery.charge_above = 0.5;
             rules
         },
@@ -423,7 +429,9 @@ proptest! {
         ops in proptest::collection::vec(op(), 0..150),
     ) {
         let mut desk = Desk::new(rules.clone());
-        let (mut holds, mut latest, mut touched) = (BTreeMap::<YieldReason, f64>::new(), 0.0_f64, false);
+        let mut holds = BTreeMap::<YieldReason, f64>::new();
+        let mut latest = 0.0_f64;
+        let mut touched = false;
         for op in ops {
             match op {
                 Op::Sees(sensor, sight) => desk.policy.saw(at(desk.now), sensor, sight),
@@ -438,7 +446,8 @@ proptest! {
             let now: Vec<YieldReason> = desk.policy.why().into_iter().map(|finding| finding.reason).collect();
             prop_assert_eq!(decision.reason(), now.first().copied().filter(|_| slots < 4));
             for reason in [PausedByOwner, OutsideHours, OnBattery, ExclusiveApp, LowMemory, InUse, Busy, StartingUp] {
-                let (before, is) = (holds.get(&reason).copied(), now.contains(&reason));
+                let before = holds.get(&reason).copied();
+                let is = now.contains(&reason);
                 if let (Some(since), false) = (before, is) {
                     // The first input that is seen may be older: it suspends nothing that ran for long.
                     let lasted = latest - since;
@@ -457,7 +466,8 @@ proptest! {
         ops in proptest::collection::vec(op(), 0..60),
         looks in proptest::collection::vec(0.0..1.0, 1..5),
     ) {
-        let (mut desk, mut restless) = (Desk::new(rules.clone()), Desk::new(rules));
+        let mut desk = Desk::new(rules.clone());
+        let mut restless = Desk::new(rules);
         for op in ops {
             match op {
                 Op::Sees(sensor, sight) => {
@@ -466,7 +476,8 @@ proptest! {
                 }
                 Op::Passes(seconds) => desk.now += seconds.max(0.0),
                 Op::Sleeps => {
-                    let (before, from) = (desk.decide(), desk.now);
+                    let before = desk.decide();
+                    let from = desk.now;
                     let until = desk.policy.next_wakeup().map_or(from + 1e5, Time::secs);
                     for look in &looks {
                         restless.now = from + look * (until - from - 1e-6).max(0.0);
@@ -476,7 +487,8 @@ proptest! {
                 }
             }
             restless.now = desk.now;
-            let (a, b) = (desk.decide(), restless.decide());
+            let a = desk.decide();
+            let b = restless.decide();
             prop_assert_eq!(a, b, "who looks more often sees the same");
         }
     }

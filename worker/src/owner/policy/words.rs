@@ -92,12 +92,14 @@ impl Policy {
             return says;
         }
         let rule = &self.rules.memory;
-        let (above, below) = (per_cent(rule.available_above), per_cent(rule.pressure_below));
+        let above = per_cent(rule.available_above);
+        let below = per_cent(rule.pressure_below);
         let after = Span::from_secs_f64(rule.free_after_s);
         let wanted = format!("tasks resume when more than {above} are, and that is below {below}, for {after}");
         match self.scarcest_memory() {
             Some((available, pressure, sensor)) => {
-                let (available, pressure) = (per_cent(available), per_cent(pressure));
+                let available = per_cent(available);
+                let pressure = per_cent(pressure);
                 let name = &sensor.name;
                 format!(
                     "{available} of the memory are available, and programs wait for it {pressure} of the time ({name}); {wanted}"
@@ -145,7 +147,9 @@ impl Policy {
             Whole::Processor => (load, "of one processor"),
             Whole::Host => (load / self.cores, "of all processors"),
         };
-        let (load, free, after) = (per_cent(load), per_cent(rule.free_below), Span::from_secs_f64(rule.free_after_s));
+        let load = per_cent(load);
+        let free = per_cent(rule.free_below);
+        let after = Span::from_secs_f64(rule.free_after_s);
         format!(
             "other programs use {load} {whole} ({sensor}); tasks resume when that has been below {free} for {after}"
         )

@@ -79,7 +79,8 @@ impl Logind {
 
     fn judge(&mut self, sessions: &[Session]) -> Sight {
         let watched = self.watched.iter().any(|place| place.exists());
-        let (mut unseen, now) = (None, now());
+        let mut unseen = None;
+        let now = now();
         for session in sessions {
             match session.activity(watched, self.unseen) {
                 Activity::Nothing => {}

@@ -118,7 +118,9 @@ impl Sensor for X11 {
         let numbers = self.numbers();
         // Only those that answer are kept: the others may let us in now.
         self.displays.retain(|number, display| numbers.contains(number) && matches!(display, Display::Open(_)));
-        let (mut idle, mut beside, mut closed) = (None::<Span>, None, None);
+        let mut idle = None::<Span>;
+        let mut beside = None;
+        let mut closed = None;
         for number in numbers {
             let display = match self.displays.remove(&number) {
                 Some(display) => display,

@@ -149,7 +149,9 @@ pub(super) fn enrol() -> Enrol {
 }
 
 pub(super) fn enrol_replies() -> Vec<EnrolReply> {
-    let (certificate, ca, name) = (vec![1, 2], vec![3], "office-12".into());
+    let certificate = vec![1, 2];
+    let ca = vec![3];
+    let name = "office-12".into();
     vec![
         EnrolReply::Enrolled { certificate, ca, role: Role::Worker, name },
         EnrolReply::Refused(refusal()),
@@ -338,14 +340,18 @@ fn noop_spec() -> JobSpec {
 
 fn ranks_spec() -> JobSpec {
     let command = CommandSpec::new(vec![template("./solve"), template("%{RANK}"), template("%{WIDTH}")]);
-    let (work, parallelism, sigma) = (Some(Span(9_000_000)), Some(12.5), Some(0.5));
+    let work = Some(Span(9_000_000));
+    let parallelism = Some(12.5);
+    let sigma = Some(0.5);
     let ranks = Ranks { least: 2, most: Some(16), work, parallelism, sigma };
-    let (tasks, rules) = (TaskSet { ids: Ranks::tasks(2), items: Vec::new() }, Rules::default());
+    let tasks = TaskSet { ids: Ranks::tasks(2), items: Vec::new() };
+    let rules = Rules::default();
     JobSpec { name: "solve".into(), tasks, work: Work::Ranks(command, ranks), rules }
 }
 
 pub(super) fn requests() -> Vec<Request> {
-    let (job, tasks) = (JobId(7), Selector::Ids(ids()));
+    let job = JobId(7);
+    let tasks = Selector::Ids(ids());
     let id = RequestId(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
     let submit = |spec, dry_run| Request::Submit { id, spec, disclosed: false, dry_run };
     vec![
@@ -460,7 +466,8 @@ fn width() -> WidthView {
 }
 
 fn foretold() -> ForetoldView {
-    let (at, wait) = (Time(1_700_000_000_000_000), Span(60_000_000));
+    let at = Time(1_700_000_000_000_000);
+    let wait = Span(60_000_000);
     ForetoldView { hosts: 13, at, wait, low: Span(20_000_000), high: Span(90_000_000), came: Span(55_000_000) }
 }
 
@@ -495,8 +502,12 @@ fn starts() -> StartView {
 
 fn hosts_wait() -> WaitView {
     let span = |seconds: u64| Some(Span(seconds * 1_000_000));
-    let (median, mean, used) = (span(60), span(90), span(60));
-    let (likely, low, high) = (span(70), span(7), None);
+    let median = span(60);
+    let mean = span(90);
+    let used = span(60);
+    let likely = span(70);
+    let low = span(7);
+    let high = None;
     WaitView { wanted: 12, free: 3, hosts: 20, benefactors: 2, median, mean, used, likely, low, high }
 }
 
@@ -586,7 +597,8 @@ fn host_view(state: &HostState) -> HostView {
 }
 
 fn token_view() -> TokenView {
-    let (name, expires) = ("lab".into(), Time(1_700_003_600_000_000));
+    let name = "lab".into();
+    let expires = Time(1_700_003_600_000_000);
     TokenView { id: 3, role: Role::Admin, name, uses_left: 2, expires, revoked: true }
 }
 
@@ -649,11 +661,15 @@ pub(super) fn replies() -> Vec<Reply> {
 }
 
 fn identity_view(state: IdentityState) -> IdentityView {
-    let (host, enrolled, expires) = (Some(HostId(12)), Time(1_700_000_000_000_000), Some(Time(1_702_592_000_000_000)));
+    let host = Some(HostId(12));
+    let enrolled = Time(1_700_000_000_000_000);
+    let expires = Some(Time(1_702_592_000_000_000));
     IdentityView { name: "office-12".into(), role: Role::Worker, state, host, enrolled, expires, connections: 1 }
 }
 
 fn audit_view() -> AuditView {
-    let (at, subject, why) = (Time(1_700_000_000_000_000), "token 3".into(), "the join token was revoked".into());
+    let at = Time(1_700_000_000_000_000);
+    let subject = "token 3".into();
+    let why = "the join token was revoked".into();
     AuditView { number: 9, at, who: "192.0.2.7".into(), what: "enrol".into(), subject, allowed: false, why, count: 4 }
 }

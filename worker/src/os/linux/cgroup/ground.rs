@@ -72,7 +72,9 @@ impl Survey {
             let missing = || format!("no `{controller}` control groups of version 1 are mounted");
             own.controllers.get(controller).ok_or_else(missing).and_then(|own| make_base(own, key))
         };
-        let (freezer, memory, processes) = (old("freezer"), old("memory"), old("pids"));
+        let freezer = old("freezer");
+        let memory = old("memory");
+        let processes = old("pids");
         let limited = |controller, old: Result<PathBuf, String>| match &unified {
             Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
                 Ok(Group { version: 2, dir: base.clone() })
@@ -81,7 +83,8 @@ impl Survey {
                 format!("the `{controller}` controller is not delegated to this worker in version 2, and {old}")
             }),
         };
-        let (memory, processes) = (limited("memory", memory), limited("pids", processes));
+        let memory = limited("memory", memory);
+        let processes = limited("pids", processes);
         let processor = old("cpu").map(|dir| Group { version: 1, dir });
         processor.iter().for_each(yield_to_all);
         Self { unified, freezer, memory, processes, processor }
@@ -303,7 +306,8 @@ impl Grounds {
 
     /// From such arguments.
     pub(in super::super) fn from_args(args: impl IntoIterator<Item = OsString>) -> Self {
-        let (mut room, mut args) = (Room::default(), args.into_iter());
+        let mut room = Room::default();
+        let mut args = args.into_iter();
         while let (Some(name), Some(dir)) = (args.next(), args.next()) {
             let Some((_, version, power)) = POWERS.iter().find(|(known, _, _)| name == *known) else { continue };
             let place = match power {

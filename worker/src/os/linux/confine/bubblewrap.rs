@@ -53,7 +53,8 @@ pub(super) fn argv(
     argv: Vec<CString>,
 ) -> Result<Vec<CString>, NulError> {
     let view = View::default().system(confines).own(dir);
-    let (end, always) = (ALWAYS.len() - 1, ALWAYS.map(OsString::from));
+    let end = ALWAYS.len() - 1;
+    let always = ALWAYS.map(OsString::from);
     let net = (!confines.network).then(|| OsString::from("--unshare-net"));
     let before = always[..end].iter().cloned().chain(net).chain(view.0).chain([always[end].clone()]);
     let before = before.map(|arg| CString::new(arg.into_vec())).collect::<Result<Vec<_>, _>>()?;
@@ -113,7 +114,8 @@ mod tests {
             let argv = argv(&confines, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
             argv.iter().map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned()).collect::<Vec<_>>()
         };
-        let (closed, open) = (line(false), line(true));
+        let closed = line(false);
+        let open = line(true);
         assert!(closed.contains(&"--unshare-net".to_owned()) && !open.contains(&"--unshare-net".to_owned()));
         assert_eq!(closed[closed.len() - 3..], ["--", "/bin/sh", "-c"]);
         assert!(closed.join(" ").contains("--bind /the/dir /the/dir --chdir /the/dir --"), "{closed:?}");

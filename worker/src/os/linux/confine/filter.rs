@@ -266,7 +266,8 @@ mod tests {
         for program in filters.programs.values() {
             assert!(program.len() > REFUSED.len() && program.len() < 4_096, "{}", program.len());
         }
-        let (closed, open) = (filters.of(false, false), filters.of(true, false));
+        let closed = filters.of(false, false);
+        let open = filters.of(true, false);
         assert_ne!(closed, open);
         assert!(to_file(closed).is_ok() && to_file(&[]).is_err());
     }

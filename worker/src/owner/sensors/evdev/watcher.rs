@@ -79,7 +79,8 @@ struct Watcher<'a> {
 /// If the worker cannot be told, which is its end.
 pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
     let news = listen(&places);
-    let (rested, scanned) = (Time(0), Time(0));
+    let rested = Time(0);
+    let scanned = Time(0);
     let mut watcher = Watcher { places, worker, devices: BTreeMap::new(), news, said: None, rested, scanned };
     watcher.scan()?;
     while watcher.step()? {}
@@ -143,7 +144,8 @@ impl Watcher<'_> {
 
     /// Reads these devices until they have nothing more, and tells if a person touched one.
     fn read(&mut self, names: &[String]) -> io::Result<()> {
-        let (now, mut person) = (os::since_boot(), false);
+        let now = os::since_boot();
+        let mut person = false;
         for name in names {
             let Some(device) = self.devices.get_mut(name) else { continue };
             match drain(&device.file) {

@@ -17,8 +17,10 @@ pub(super) fn key(bytes: &[u8], display: u32) -> Option<Vec<u8>> {
     let wanted = display.to_string();
     while !rest.is_empty() {
         let family = word(&mut rest)?;
-        let (_address, number) = (counted(&mut rest)?, counted(&mut rest)?);
-        let (name, key) = (counted(&mut rest)?, counted(&mut rest)?);
+        let _address = counted(&mut rest)?;
+        let number = counted(&mut rest)?;
+        let name = counted(&mut rest)?;
+        let key = counted(&mut rest)?;
         let ours = matches!(family, LOCAL | WILD) && (number.is_empty() || number == wanted.as_bytes());
         if ours && name == COOKIE {
             return Some(key.to_owned());
